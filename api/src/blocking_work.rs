@@ -31,25 +31,25 @@ pub(crate) fn cores() -> usize {
 /// # Panics
 /// Panics if `work` does.
 pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let place = acquire_thread().await;
+    let thread_slot = acquire_thread().await;
     // The slot moves into the closure: the thread keeps working if the caller is dropped.
-    let done = tokio::task::spawn_blocking(move || {
+    let result = tokio::task::spawn_blocking(move || {
         lower_priority();
-        (work(), place)
+        (work(), thread_slot)
     })
     .await;
-    done.unwrap_or_else(|panic| resume_unwind(panic.into_panic())).0
+    result.unwrap_or_else(|panic| resume_unwind(panic.into_panic())).0
 }
 
-/// Runs `work` on a thread of its own, with the priority of the runtime. It is for work that somebody waits
-/// for and of which the caller bounds the amount, such as the hash of a password: a low priority would make
-/// it wait for the long work of others.
+/// Runs `work` on a thread of its own, with the priority of the runtime. The caller must bound the amount of
+/// such work. An example is the hash of a password, for which a user waits: with a low priority, it would
+/// wait for the long work of other requests.
 ///
 /// # Panics
 /// Panics if `work` does, or if the system starts no thread.
 pub(crate) async fn run_at_usual_priority<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = oneshot::channel();
-    // The threads of tokio's pool keep the low priority that they once have.
+    // The threads of tokio's pool keep the low priority once it is set.
     thread::Builder::new()
         .name("galvo-hash".to_owned())
         .spawn(move || {
@@ -57,8 +57,8 @@ pub(crate) async fn run_at_usual_priority<T: Send + 'static>(work: impl FnOnce()
             let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
         })
         .expect("the system starts a thread");
-    let done = receiver.await.expect("the thread sends a result, also of a panic");
-    done.unwrap_or_else(|panic| resume_unwind(panic))
+    let result = receiver.await.expect("the thread sends a result, also of a panic");
+    result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Lowers the priority of the current thread, once. Only Linux has a nice value by thread. A system that

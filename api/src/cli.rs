@@ -61,7 +61,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Ok(config) => config,
         Err(error) => {
             if let Command::Doctor(args) = &cli.command {
-                return doctor::report(&examination::settings_findings(&error), args.json);
+                return doctor::print_findings(&examination::settings_findings(&error), args.json);
             }
             eprintln!("galvo: {error}");
             return ExitCode::from(USAGE);
@@ -72,9 +72,9 @@ pub async fn run(cli: Cli) -> ExitCode {
         _ => None,
     };
     let telemetry = telemetry::start(&common, traces);
-    let done = Box::pin(dispatch(cli.command, &common, serve)).await;
+    let result = Box::pin(dispatch(cli.command, &common, serve)).await;
     telemetry.end().await;
-    match done {
+    match result {
         Ok(status) => status,
         Err(error) => {
             eprintln!("galvo: {}", Chain(&error));
@@ -106,7 +106,7 @@ enum CommandError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{0} days could not be aggregated; see the log")]
-    NotFolded(usize),
+    NotAggregated(usize),
     #[error(transparent)]
     Key(#[from] KeyCommandError),
     #[error(transparent)]
@@ -139,14 +139,14 @@ impl From<AccountError> for CommandError {
 
 /// Formats the reasons against a command, each with the option it concerns.
 fn format_by_option(errors: &[AccessError]) -> String {
-    let named = |error: &AccessError| match option(*error) {
+    let format_error = |error: &AccessError| match option_name(*error) {
         Some(option) => format!("{option}: {error}"),
         None => error.to_string(),
     };
-    errors.iter().map(named).collect::<Vec<_>>().join("; ")
+    errors.iter().map(format_error).collect::<Vec<_>>().join("; ")
 }
 
-fn option(error: AccessError) -> Option<&'static str> {
+fn option_name(error: AccessError) -> Option<&'static str> {
     match error {
         AccessError::Label => Some("--label"),
         AccessError::ExpiryPast | AccessError::TooLate => Some("--expires"),
@@ -162,7 +162,7 @@ impl CommandError {
     fn is_usage(&self) -> bool {
         match self {
             Self::Server(ServerError::Keys(error)) | Self::Key(KeyCommandError::Keys(error)) => {
-                matches!(error, KeyError::Read(..) | KeyError::Wrong(..))
+                matches!(error, KeyError::Read(..) | KeyError::Invalid(..))
             }
             Self::Server(ServerError::Jwks(_) | ServerError::Dashboard(_)) => true,
             Self::Backup(error) => matches!(**error, BackupError::Postgres),
@@ -177,17 +177,17 @@ async fn dispatch(
     common: &CommonConfig,
     serve: Option<ServeConfig>,
 ) -> Result<ExitCode, CommandError> {
-    let done: Result<(), CommandError> = match command {
+    let result: Result<(), CommandError> = match command {
         Command::Serve(_) => {
             let serve = serve.expect("the configuration of serve is read when serve is the command");
             serve_until_shutdown(common, &serve).await
         }
         Command::Doctor(args) => {
             let serve = serve.expect("the configuration of serve is read for the doctor as well");
-            return Ok(doctor::report(&examination::examine(common, &serve).await, args.json));
+            return Ok(doctor::print_findings(&examination::examine(common, &serve).await, args.json));
         }
         Command::Migrate => {
-            store::check_place(&common.database)?;
+            store::check_location(&common.database)?;
             Ok(Store::migrate(&common.database).await?)
         }
         Command::Ready(server) => {
@@ -200,79 +200,81 @@ async fn dispatch(
             Ok(())
         }
         Command::Account(AccountCommand::Create { slug }) => {
-            let id = accounts(common).await?.create_account(&slug).await?;
+            let id = open_accounts(common).await?.create_account(&slug).await?;
             println!("{id}");
             Ok(())
         }
         Command::Account(AccountCommand::List) => {
-            list::accounts(&accounts(common).await?.lists(None).await?);
+            list::print_accounts(&open_accounts(common).await?.lists(None).await?);
             Ok(())
         }
         Command::Account(AccountCommand::Delete { slug, confirm }) => {
-            Ok(accounts(common).await?.delete_account(&slug, &confirm).await?)
+            Ok(open_accounts(common).await?.delete_account(&slug, &confirm).await?)
         }
         Command::Account(AccountCommand::Quota(args)) => {
-            let accounts = accounts(common).await?;
+            let accounts = open_accounts(common).await?;
             let AccountQuotaArgs { slug, stored, daily, clusters, threads, retention } = args;
-            let wish = QuotaChange {
+            let change = QuotaChange {
                 stored_bytes: stored.map(|QuotaSetting(limit)| limit),
                 daily_bytes: daily.map(|QuotaSetting(limit)| limit),
                 daily_clusters: clusters.map(|QuotaSetting(limit)| limit),
                 cluster_threads: threads.map(|QuotaSetting(limit)| limit),
                 retention_days: retention.map(|QuotaSetting(limit)| limit),
             };
-            if wish == QuotaChange::default() {
-                let (said, status) = accounts.quota(&slug).await?;
-                list::quota(said.as_ref(), &status);
+            if change == QuotaChange::default() {
+                let (account_quota, status) = accounts.quota(&slug).await?;
+                list::print_quota(account_quota.as_ref(), &status);
             } else {
-                accounts.set_quota(&slug, wish).await?;
+                accounts.set_quota(&slug, change).await?;
             }
             Ok(())
         }
-        Command::User(command) => user(command, store::open(common).await?).await,
+        Command::User(command) => run_user_command(command, store::open(common).await?).await,
         Command::Token(TokenCommand::List { user, account, schedulers, limit }) => {
-            let accounts = accounts(common).await?;
+            let accounts = open_accounts(common).await?;
             let kind = if schedulers { TokenKind::OfSchedulers } else { TokenKind::Personal };
             let tokens = accounts.tokens(account.as_ref(), user.as_ref(), kind, limit).await?;
-            list::tokens(&accounts.lists(None).await?, &tokens, kind, SystemClock.timestamp());
+            list::print_tokens(&accounts.lists(None).await?, &tokens, kind, SystemClock.timestamp());
             Ok(())
         }
         Command::Token(TokenCommand::Revoke { identifier }) => {
-            Ok(accounts(common).await?.revoke_token(&identifier).await?)
+            Ok(open_accounts(common).await?.revoke_token(&identifier).await?)
         }
         Command::Token(TokenCommand::Forget { identifier, account, since, confirm }) => {
-            let clusters = clusters(common).await?;
+            let clusters = open_clusters(common).await?;
             let counts = clusters.forget_token(&account, &identifier, since.into(), confirm).await?;
-            list::removal(&counts);
+            list::print_removal_counts(&counts);
             Ok(())
         }
         Command::Token(TokenCommand::Restore { identifier, account }) => {
-            println!("{} clusters", clusters(common).await?.restore_token(&account, &identifier).await?);
+            println!("{} clusters", open_clusters(common).await?.restore_token(&account, &identifier).await?);
             Ok(())
         }
         Command::Session(SessionCommand::List { user, limit }) => {
-            list::sessions(&accounts(common).await?.sessions(user.as_ref(), limit).await?);
+            list::print_sessions(&open_accounts(common).await?.sessions(user.as_ref(), limit).await?);
             Ok(())
         }
         Command::Session(SessionCommand::End { user, session: None }) => {
-            println!("{} sessions", accounts(common).await?.end_sessions(&user).await?);
+            println!("{} sessions", open_accounts(common).await?.end_sessions(&user).await?);
             Ok(())
         }
         Command::Session(SessionCommand::End { user, session: Some(identifier) }) => {
-            Ok(accounts(common).await?.end_session(&user, &identifier).await?)
+            Ok(open_accounts(common).await?.end_session(&user, &identifier).await?)
         }
         Command::Token(TokenCommand::Create { user, account, scopes, label, expires }) => {
             let scopes: Vec<Scope> = scopes.into_iter().map(Scope::from).collect();
-            let expires_at = expires.map(expiry).transpose()?;
-            let token =
-                accounts(common).await?.create_token(&user, &account, &scopes, label, expires_at).await?;
+            let expires_at = expires.map(compute_expiry).transpose()?;
+            let token = open_accounts(common)
+                .await?
+                .create_token(&user, &account, &scopes, label, expires_at)
+                .await?;
             println!("{}", token.reveal());
             Ok(())
         }
         Command::Rollup(RollupCommand::Rebuild { account }) => {
-            let folded = Rollups::new(store::open(common).await?).rebuild(account.as_ref()).await?;
-            println!("{} days", folded.days);
-            if folded.failed == 0 { Ok(()) } else { Err(CommandError::NotFolded(folded.failed)) }
+            let outcome = Rollups::new(store::open(common).await?).rebuild(account.as_ref()).await?;
+            println!("{} days", outcome.days);
+            if outcome.failed == 0 { Ok(()) } else { Err(CommandError::NotAggregated(outcome.failed)) }
         }
         Command::Retention(RetentionCommand::Confirm) => {
             let store = store::open(common).await?;
@@ -289,22 +291,22 @@ async fn dispatch(
         Command::Backup { file } => {
             let mut signals = Signals::listen()?;
             tokio::select! {
-                copied = backup::run(&file, common) => Ok(copied?),
+                copy_result = backup::run(&file, common) => Ok(copy_result?),
                 // The partial copy is removed when the future that writes it is dropped.
                 () = signals.wait_for_stop() => Err(CommandError::Stopped),
             }
         }
         Command::Key(command) => Ok(keys::run(command, common).await?),
-        Command::Cluster(command) => Ok(cluster::run(command, &clusters(common).await?).await?),
+        Command::Cluster(command) => Ok(cluster::run(command, &open_clusters(common).await?).await?),
         Command::Service(command) => Ok(service::run(&command)?),
     };
-    done.map(|()| ExitCode::SUCCESS)
+    result.map(|()| ExitCode::SUCCESS)
 }
 
-async fn user(command: UserCommand, store: SystemStore) -> Result<(), CommandError> {
+async fn run_user_command(command: UserCommand, store: SystemStore) -> Result<(), CommandError> {
     let accounts = Accounts::new(store.clone(), Arc::new(SystemClock));
     match command {
-        UserCommand::List { account } => list::users(&accounts.lists(account.as_ref()).await?),
+        UserCommand::List { account } => list::print_users(&accounts.lists(account.as_ref()).await?),
         UserCommand::Create { name, account, role, until } => {
             let id = accounts.create_user(&name, &account, grant(role, until)).await?;
             println!("{id}");
@@ -317,9 +319,9 @@ async fn user(command: UserCommand, store: SystemStore) -> Result<(), CommandErr
             println!("{} clusters", accounts.delete_user(&name, &account).await?);
         }
         UserCommand::Invite { name, account, role, until, label, expires } => {
-            let expires_at = expires.map(expiry).transpose()?;
-            let wish = NewInvitation { name, label, grant: grant(role, until), expires_at };
-            println!("{}", accounts.invite(&account, wish).await?.reveal());
+            let expires_at = expires.map(compute_expiry).transpose()?;
+            let invitation = NewInvitation { name, label, grant: grant(role, until), expires_at };
+            println!("{}", accounts.invite(&account, invitation).await?.reveal());
         }
         UserCommand::SignInLink { name, url } => {
             let links = SignInLinks::new(store, Arc::new(SystemClock));
@@ -338,23 +340,23 @@ fn grant(role: RoleName, until: Option<DateTime<Utc>>) -> Grant {
     Grant { role: role.into(), ends_at: until.map(Into::into) }
 }
 
-async fn accounts(common: &CommonConfig) -> Result<Accounts, CommandError> {
+async fn open_accounts(common: &CommonConfig) -> Result<Accounts, CommandError> {
     Ok(Accounts::new(store::open(common).await?, Arc::new(SystemClock)))
 }
 
-async fn clusters(common: &CommonConfig) -> Result<Clusters, CommandError> {
+async fn open_clusters(common: &CommonConfig) -> Result<Clusters, CommandError> {
     Ok(Clusters::new(store::open(common).await?, Arc::new(SystemClock)))
 }
 
-fn expiry(valid: Duration) -> Result<Timestamp, CommandError> {
-    let valid = TimeDelta::from_std(valid).map_err(|_| CommandError::Expiry)?;
-    let end = SystemClock.now().checked_add_signed(valid).filter(|end| end.year() <= LAST_YEAR);
+fn compute_expiry(lifetime: Duration) -> Result<Timestamp, CommandError> {
+    let lifetime = TimeDelta::from_std(lifetime).map_err(|_| CommandError::Expiry)?;
+    let end = SystemClock.now().checked_add_signed(lifetime).filter(|end| end.year() <= LAST_YEAR);
     end.map(Timestamp::from).ok_or(CommandError::Expiry)
 }
 
 async fn serve_until_shutdown(common: &CommonConfig, serve: &ServeConfig) -> Result<(), CommandError> {
-    store::check_place(&common.database)?;
-    let _held = store::lock_store(&common.database).await?;
+    store::check_location(&common.database)?;
+    let _store_lock = store::lock_store(&common.database).await?;
     let mut signals = Signals::listen()?;
     let server = tokio::select! {
         server = Server::start(common, serve, Arc::new(SystemClock)) => server?,
@@ -366,7 +368,7 @@ async fn serve_until_shutdown(common: &CommonConfig, serve: &ServeConfig) -> Res
     tracing::info!("shutting down; a second signal exits immediately");
     notify_service_manager(&[NotifyState::Stopping]);
     tokio::select! {
-        stopped = server.stop() => stopped?,
+        stop_result = server.stop() => stop_result?,
         () = signals.wait_for_stop() => {}
     }
     Ok(())
@@ -387,8 +389,11 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Result<Self, CommandError> {
-        let on = |kind| signal(kind).map_err(CommandError::Signal);
-        Ok(Self { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
+        let listen_for = |kind| signal(kind).map_err(CommandError::Signal);
+        Ok(Self {
+            terminate: listen_for(SignalKind::terminate())?,
+            interrupt: listen_for(SignalKind::interrupt())?,
+        })
     }
 
     /// Waits for the next signal to stop.

@@ -28,7 +28,7 @@ pub trait Clock: Debug + Send + Sync {
 
 /// Converts a time to the stored form, truncated to whole milliseconds.
 #[must_use]
-pub fn stored(time: DateTime<Utc>) -> Timestamp {
+pub fn to_stored(time: DateTime<Utc>) -> Timestamp {
     time.trunc_subsecs(3).into()
 }
 
@@ -49,17 +49,17 @@ pub struct ManualClock {
     now: AtomicI64,
     /// Total of the changes by `set_without_elapsing`, in milliseconds. They do not count as elapsed time.
     clock_error_ms: AtomicI64,
-    start: i64,
-    started: Instant,
+    start_ms: i64,
+    started_at: Instant,
 }
 
 impl ManualClock {
     /// Returns a clock that shows `now`.
     #[must_use]
     pub fn at(now: DateTime<Utc>) -> Self {
-        let start = now.timestamp_millis();
-        let (now, clock_error_ms) = (AtomicI64::new(start), AtomicI64::new(0));
-        Self { now, clock_error_ms, start, started: Instant::now() }
+        let start_ms = now.timestamp_millis();
+        let (now, clock_error_ms) = (AtomicI64::new(start_ms), AtomicI64::new(0));
+        Self { now, clock_error_ms, start_ms, started_at: Instant::now() }
     }
 
     /// Sets the clock and lets the same time elapse on the monotonic clock.
@@ -81,8 +81,8 @@ impl Clock for ManualClock {
     }
 
     fn instant(&self) -> Instant {
-        let passed =
-            self.now.load(Ordering::SeqCst) - self.start - self.clock_error_ms.load(Ordering::SeqCst);
-        self.started + Duration::from_millis(passed.try_into().unwrap_or(0))
+        let elapsed_ms =
+            self.now.load(Ordering::SeqCst) - self.start_ms - self.clock_error_ms.load(Ordering::SeqCst);
+        self.started_at + Duration::from_millis(elapsed_ms.try_into().unwrap_or(0))
     }
 }

@@ -8,22 +8,22 @@ use zstd::{
     zstd_safe::get_frame_content_size,
 };
 
-struct Tables {
+struct Contexts {
     compressor: Compressor<'static>,
     decompressor: Decompressor<'static>,
 }
 
-impl Default for Tables {
+impl Default for Contexts {
     fn default() -> Self {
         Self {
             compressor: Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL).expect("the level exists"),
-            decompressor: Decompressor::new().expect("nothing can be wrong with no settings"),
+            decompressor: Decompressor::new().expect("the default settings are valid"),
         }
     }
 }
 
 thread_local! {
-    static TABLES: RefCell<Tables> = RefCell::default();
+    static CONTEXTS: RefCell<Contexts> = RefCell::default();
 }
 
 /// Compresses `plain`. The output is deterministic.
@@ -31,18 +31,18 @@ thread_local! {
 /// # Panics
 /// Panics if no memory is left.
 pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
-    let compressed = TABLES.with_borrow_mut(|tables| tables.compressor.compress(plain));
-    compressed.expect("the buffer is as long as it must be")
+    let compressed = CONTEXTS.with_borrow_mut(|contexts| contexts.compressor.compress(plain));
+    compressed.expect("the buffer has the maximum compressed length")
 }
 
-/// Decompresses data. Returns `None` if it is malformed or longer than `most` bytes. The frame header
+/// Decompresses data. Returns `None` if it is malformed or longer than `max_length` bytes. The frame header
 /// states the length, so no more memory is allocated.
-pub(crate) fn decompress(compressed: &[u8], most: usize) -> Option<Vec<u8>> {
+pub(crate) fn decompress(compressed: &[u8], max_length: usize) -> Option<Vec<u8>> {
     let length = plain_length(compressed)?;
-    if length > most {
+    if length > max_length {
         return None;
     }
-    TABLES.with_borrow_mut(|tables| tables.decompressor.decompress(compressed, length)).ok()
+    CONTEXTS.with_borrow_mut(|contexts| contexts.decompressor.decompress(compressed, length)).ok()
 }
 
 /// Returns the decompressed length stated in the frame header. `None` if there is none.

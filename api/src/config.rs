@@ -328,13 +328,13 @@ impl CommonArgs {
         let log: Option<tracing_subscriber::EnvFilter> = problems.read("log", &self.log);
         let log_format = problems.read("log-format", &self.log_format);
         #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
-        let ring = std::env::var_os(SECRET_KEY);
-        if ring.is_some() && self.secret_key_file.is_some() {
+        let key_variable = std::env::var_os(SECRET_KEY);
+        if key_variable.is_some() && self.secret_key_file.is_some() {
             problems.add("secret-key-file", &format_args!("cannot be set together with {SECRET_KEY}"));
         }
         let database = database?;
-        let keys = match (ring, &self.secret_key_file, &database) {
-            (Some(ring), ..) => problems.keys(&ring).map(KeySource::Ring),
+        let keys = match (key_variable, &self.secret_key_file, &database) {
+            (Some(key_variable), ..) => problems.read_keys(&key_variable).map(KeySource::Ring),
             (None, Some(path), _) => Some(KeySource::File(path.clone())),
             (None, None, StoreUrl::Sqlite { path, .. }) => {
                 let mut file = path.clone().into_os_string();
@@ -379,7 +379,7 @@ fn parse_slug(text: &str) -> Result<Slug, &'static str> {
     text.parse()
 }
 
-fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+fn parse_socket_address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| ADDRESS)
 }
 
@@ -387,15 +387,15 @@ fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
 const ADDRESS: &str = "must be an IP address and a port, such as 127.0.0.1:8000, 0.0.0.0:8000 or [::1]:8000";
 
 fn parse_duration(text: &str) -> Result<Duration, &'static str> {
-    let wrong = "must be a whole number followed by d, h, m or s, as in 90d";
-    let unit = text.chars().last().ok_or(wrong)?;
-    let number: u32 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong)?;
+    let message = "must be a whole number followed by d, h, m or s, as in 90d";
+    let unit = text.chars().last().ok_or(message)?;
+    let number: u32 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| message)?;
     let seconds = match unit {
         'd' => 86_400,
         'h' => 3_600,
         'm' => 60,
         's' => 1,
-        _ => return Err(wrong),
+        _ => return Err(message),
     };
     Ok(Duration::from_secs(u64::from(number) * seconds))
 }

@@ -26,7 +26,7 @@ const MIN_COMPRESSED: usize = 128;
 
 /// The maximum length for compression, in bytes. Longer texts are stored uncompressed, so that
 /// decompression is bounded.
-const MAX_INFLATED: usize = 64 << 20;
+const MAX_COMPRESSED: usize = 64 << 20;
 
 /// The key ID of rows that are not encrypted.
 pub const PLAIN: i64 = 0;
@@ -100,15 +100,15 @@ impl Keys {
     /// ring lacks the key.
     #[must_use]
     pub fn with_primary(&self, id: i64) -> Self {
-        let (first, rest): (Vec<&Key>, Vec<&Key>) = self.0.iter().partition(|key| key.id == id);
-        Self(first.into_iter().chain(rest).cloned().collect())
+        let (primary_keys, other_keys): (Vec<&Key>, Vec<&Key>) = self.0.iter().partition(|key| key.id == id);
+        Self(primary_keys.into_iter().chain(other_keys).cloned().collect())
     }
 
     /// Returns a copy of the ring without key `id`. `None` if no key is left.
     #[must_use]
     pub fn without(&self, id: i64) -> Option<Self> {
-        let rest: Arc<[Key]> = self.0.iter().filter(|key| key.id != id).cloned().collect();
-        (!rest.is_empty()).then_some(Self(rest))
+        let remaining_keys: Arc<[Key]> = self.0.iter().filter(|key| key.id != id).cloned().collect();
+        (!remaining_keys.is_empty()).then_some(Self(remaining_keys))
     }
 
     /// Returns the ID of the encrypting key.
@@ -137,9 +137,9 @@ impl Keys {
         let key = &self.0[0];
         let nonce: [u8; NONCE_BYTES] = rand::random();
         let payload = Payload { msg: &pack(plain), aad: row };
-        let encrypted =
-            key.cipher.encrypt(&XNonce::from(nonce), payload).expect("memory does not fail to be encrypted");
-        Encrypted { key_id: key.id, bytes: [&nonce[..], &encrypted].concat() }
+        let ciphertext =
+            key.cipher.encrypt(&XNonce::from(nonce), payload).expect("encryption in memory succeeds");
+        Encrypted { key_id: key.id, bytes: [&nonce[..], &ciphertext].concat() }
     }
 
     /// Decrypts data of the row that `row` identifies.
@@ -151,8 +151,8 @@ impl Keys {
             return Ok(bytes.to_vec());
         }
         let key = self.0.iter().find(|key| key.id == key_id).ok_or(DecryptError::KeyMissing(key_id))?;
-        let (nonce, encrypted) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(DecryptError::Damaged)?;
-        let payload = Payload { msg: encrypted, aad: row };
+        let (nonce, ciphertext) = bytes.split_first_chunk::<NONCE_BYTES>().ok_or(DecryptError::Damaged)?;
+        let payload = Payload { msg: ciphertext, aad: row };
         let packed = key.cipher.decrypt(&XNonce::from(*nonce), payload).map_err(|_| DecryptError::Damaged)?;
         unpack(&packed).ok_or(DecryptError::Damaged)
     }
@@ -163,9 +163,10 @@ impl FromStr for Keys {
 
     /// Parses keys separated by white space or commas. The first key encrypts.
     fn from_str(text: &str) -> Result<Self, KeysError> {
-        let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
-        let keys = words.enumerate().map(|(index, word)| {
-            let bytes = BASE64_URL_SAFE_NO_PAD.decode(word.trim_end_matches('=')).ok();
+        let encoded_keys =
+            text.split(|c: char| c.is_whitespace() || c == ',').filter(|encoded_key| !encoded_key.is_empty());
+        let keys = encoded_keys.enumerate().map(|(index, encoded_key)| {
+            let bytes = BASE64_URL_SAFE_NO_PAD.decode(encoded_key.trim_end_matches('=')).ok();
             let bytes: Option<[u8; KEY_BYTES]> = bytes.and_then(|bytes| bytes.try_into().ok());
             bytes.map(Key::new).ok_or(KeysError::NotAKey(index + 1))
         });
@@ -198,7 +199,7 @@ const COMPRESSED: u8 = 2;
 
 /// Prepends the marker byte to a text, and compresses the text if that makes it smaller.
 fn pack(plain: &[u8]) -> Vec<u8> {
-    if (MIN_COMPRESSED..=MAX_INFLATED).contains(&plain.len())
+    if (MIN_COMPRESSED..=MAX_COMPRESSED).contains(&plain.len())
         && let Ok(length) = u32::try_from(plain.len())
         && let compressed = compress(plain)
         && compressed.len() + size_of_val(&length) < plain.len()
@@ -211,11 +212,11 @@ fn pack(plain: &[u8]) -> Vec<u8> {
 fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     match packed.split_first()? {
         (&UNCOMPRESSED, plain) => Some(plain.to_vec()),
-        (&COMPRESSED, rest) => {
-            let (length, compressed) = rest.split_first_chunk()?;
+        (&COMPRESSED, payload) => {
+            let (length, compressed) = payload.split_first_chunk()?;
             let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
             // The stated length is checked first, which bounds the allocated memory.
-            let plain = if length <= MAX_INFLATED { decompress(compressed, length)? } else { return None };
+            let plain = if length <= MAX_COMPRESSED { decompress(compressed, length)? } else { return None };
             (plain.len() == length).then_some(plain)
         }
         _ => None,

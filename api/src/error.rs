@@ -15,14 +15,14 @@ pub(crate) struct Chain<'a>(pub(crate) &'a dyn Error);
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = readable(self.0);
-        f.write_str(&shown)?;
+        let mut last_message = message_without_source_line(self.0);
+        f.write_str(&last_message)?;
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            let text = readable(error);
-            if !shown.ends_with(&text) {
+            let text = message_without_source_line(error);
+            if !last_message.ends_with(&text) {
                 write!(f, ": {text}")?;
-                shown = text;
+                last_message = text;
             }
             cause = error.source();
         }
@@ -30,14 +30,14 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// Returns the message of an error. PostgreSQL appends the line of its own source code, which is of no
-/// use here and is removed.
-fn readable(error: &dyn Error) -> String {
+/// Returns the message of an error without the line in the source code of PostgreSQL, which PostgreSQL
+/// appends.
+fn message_without_source_line(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    if let Some((said, line)) = text.rsplit_once(" at line ")
+    if let Some((message, line)) = text.rsplit_once(" at line ")
         && line.bytes().all(|byte| byte.is_ascii_digit())
     {
-        text.truncate(said.len());
+        text.truncate(message.len());
     }
     text
 }
@@ -48,7 +48,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default()
 }
 
-/// The maximum length of a message or a JSON pointer that is shown, in characters.
+/// The maximum length of a message or a JSON pointer in a response, in characters.
 const MAX_TEXT: usize = 300;
 
 /// Truncates a text to `MAX_TEXT`. Parsers repeat the input they reject, which may be the whole request.

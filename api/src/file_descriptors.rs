@@ -9,7 +9,7 @@ use crate::{
 
 /// File descriptors besides those of connections: for the SQLite database, the log, the bus, and
 /// outgoing requests.
-const OTHER_FILES: u64 = 64;
+const OTHER_DESCRIPTORS: u64 = 64;
 
 /// The minimum number of connections. If not even these fit, accepting a connection fails and is
 /// retried.
@@ -21,38 +21,39 @@ pub(crate) fn limit() -> Option<u64> {
 }
 
 /// Returns the maximum number of file descriptors a server with these settings needs.
-pub(crate) fn needed(common: &CommonConfig, serve: &ServeConfig) -> u64 {
-    serve.max_connections as u64 + besides_connections(common)
+pub(crate) fn required_descriptors(common: &CommonConfig, serve: &ServeConfig) -> u64 {
+    serve.max_connections as u64 + other_descriptors(common)
 }
 
 /// Returns the settings with as many connections as fit within the process's limit. Without free file
 /// descriptors, connections could not be accepted, and the database could not open its files.
-pub(crate) fn fit(common: &CommonConfig, serve: &ServeConfig) -> ServeConfig {
-    let fitting = limit().map_or(usize::MAX, |limit| fitting(limit, besides_connections(common)));
-    if fitting >= serve.max_connections {
+pub(crate) fn limit_connections(common: &CommonConfig, serve: &ServeConfig) -> ServeConfig {
+    let connections =
+        limit().map_or(usize::MAX, |limit| max_connections_within(limit, other_descriptors(common)));
+    if connections >= serve.max_connections {
         return serve.clone();
     }
     tracing::warn!(
         limit = limit().unwrap_or(u64::MAX),
-        needed = needed(common, serve),
+        needed = required_descriptors(common, serve),
         configured = serve.max_connections,
-        connections = fitting,
+        connections,
         "the limit of file descriptors is too low for GALVO_MAX_CONNECTIONS, so fewer connections are \
          accepted: raise the limit (ulimit -n, LimitNOFILE of systemd), or lower the setting"
     );
-    ServeConfig { max_connections: fitting, ..serve.clone() }
+    ServeConfig { max_connections: connections, ..serve.clone() }
 }
 
-fn fitting(limit: u64, others: u64) -> usize {
-    usize::try_from(limit.saturating_sub(others).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX)
+fn max_connections_within(limit: u64, other_descriptors: u64) -> usize {
+    usize::try_from(limit.saturating_sub(other_descriptors).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX)
 }
 
-fn besides_connections(common: &CommonConfig) -> u64 {
-    let pool = match common.database {
+fn other_descriptors(common: &CommonConfig) -> u64 {
+    let pool_size = match common.database {
         StoreUrl::Postgres(_) => u64::from(common.connections),
         StoreUrl::Sqlite { .. } => 0,
     };
-    pool + OTHER_FILES
+    pool_size + OTHER_DESCRIPTORS
 }
 
 #[cfg(test)]
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn what_others_need_is_not_for_connections() {
         for (limit, others, connections) in [(128, 64, 64), (1024, 80, 944), (64, 64, 16), (10, 64, 16)] {
-            assert_eq!(fitting(limit, others), connections, "{limit}, {others}");
+            assert_eq!(max_connections_within(limit, others), connections, "{limit}, {others}");
         }
     }
 }

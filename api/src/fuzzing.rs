@@ -69,8 +69,8 @@ macro_rules! served_targets {
             ///
             /// # Panics
             /// When that does not hold.
-            pub fn $name(served: &FuzzServer, bytes: &[u8]) {
-                $trial(served, bytes);
+            pub fn $name(server: &FuzzServer, bytes: &[u8]) {
+                $trial(server, bytes);
             }
         )+
 
@@ -98,11 +98,14 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
 
 /// Splits the input into `N` lines. The last one contains the rest of the input.
 pub(crate) fn lines<const N: usize>(bytes: &[u8]) -> [&[u8]; N] {
-    let mut rest = bytes;
-    std::array::from_fn(|place| {
-        let end = rest.iter().position(|byte| *byte == b'\n').filter(|_| place + 1 < N);
-        let (line, behind) = end.map_or((rest, &rest[rest.len()..]), |end| (&rest[..end], &rest[end + 1..]));
-        rest = behind;
+    let mut remaining = bytes;
+    std::array::from_fn(|index| {
+        let end = remaining.iter().position(|byte| *byte == b'\n').filter(|_| index + 1 < N);
+        let (line, after_line) = match end {
+            Some(end) => (&remaining[..end], &remaining[end + 1..]),
+            None => (remaining, &remaining[remaining.len()..]),
+        };
+        remaining = after_line;
         line
     })
 }

@@ -73,7 +73,7 @@ pub(crate) enum AllowedTargets {
 #[derive(Clone)]
 pub(crate) struct OutgoingClient {
     client: Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>,
-    reach: AllowedTargets,
+    allowed_targets: AllowedTargets,
 }
 
 /// A DNS resolver that drops addresses outside the allowed set. The client connects to exactly the
@@ -91,16 +91,17 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let reach = self.0;
+        let allowed_targets = self.0;
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let may_be_reached =
-                |address: &SocketAddr| reach == AllowedTargets::AnyAddress || is_public(address.ip());
-            let found: Vec<SocketAddr> = found.filter(may_be_reached).collect();
-            if found.is_empty() {
+            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let is_allowed = |address: &SocketAddr| {
+                allowed_targets == AllowedTargets::AnyAddress || is_public(address.ip())
+            };
+            let addresses: Vec<SocketAddr> = addresses.filter(is_allowed).collect();
+            if addresses.is_empty() {
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, FetchError::NotPublic));
             }
-            Ok(found.into_iter())
+            Ok(addresses.into_iter())
         })
     }
 }
@@ -121,18 +122,18 @@ impl OutgoingClient {
     }
 
     /// Returns a client for a set of destinations.
-    pub(crate) fn with_allowed_targets(reach: AllowedTargets) -> Self {
+    pub(crate) fn with_allowed_targets(allowed_targets: AllowedTargets) -> Self {
         let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the provider has the versions it was built with")
             .with_root_certificates(Arc::clone(&ROOTS))
             .with_no_client_auth();
-        let mut http = HttpConnector::new_with_resolver(Resolver(reach));
+        let mut http = HttpConnector::new_with_resolver(Resolver(allowed_targets));
         // An https connection starts as a plain TCP connection of this connector.
         http.enforce_http(false);
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         let connector = connector.enable_http1().wrap_connector(http);
-        Self { client: Client::builder(TokioExecutor::new()).build(connector), reach }
+        Self { client: Client::builder(TokioExecutor::new()).build(connector), allowed_targets }
     }
 
     /// Sends a request and returns the status of the response. The body of the response is not read.
@@ -146,22 +147,22 @@ impl OutgoingClient {
     ) -> Result<StatusCode, FetchError> {
         // The resolver checks host names; a literal IP address is never resolved and has to be checked
         // here.
-        let public = match url.host() {
+        let may_be_public = match url.host() {
             Some(Host::Ipv4(address)) => is_public(address.into()),
             Some(Host::Ipv6(address)) => is_public(address.into()),
             Some(Host::Domain(_)) => true,
             None => false,
         };
-        if self.reach == AllowedTargets::Public && !(public && url.scheme() == "https") {
+        if self.allowed_targets == AllowedTargets::Public && !(may_be_public && url.scheme() == "https") {
             return Err(FetchError::NotPublic);
         }
         let mut request = request.map(|body| Full::new(Bytes::from(body)));
         *request.uri_mut() = url.as_str().parse()?;
-        let answer = tokio::time::timeout(TIMEOUT, self.client.request(request)).await;
-        let answer = answer
+        let response = tokio::time::timeout(TIMEOUT, self.client.request(request)).await;
+        let response = response
             .map_err(|_| FetchError::TimeoutExceeded)?
             .map_err(|error| FetchError::Failed(error.into()))?;
-        Ok(answer.status())
+        Ok(response.status())
     }
 
     /// Sends a request and returns the response with any status. The body may have at most `limit`
@@ -174,11 +175,11 @@ impl OutgoingClient {
         request: Request<Vec<u8>>,
         limit: usize,
     ) -> Result<Response<Vec<u8>>, FetchError> {
-        let answer = async {
+        let response = async {
             let request = request.map(|body| Full::new(Bytes::from(body)));
-            let answer =
+            let response =
                 self.client.request(request).await.map_err(|error| FetchError::Failed(error.into()))?;
-            let (head, body) = answer.into_parts();
+            let (head, body) = response.into_parts();
             let body = Limited::new(body, limit).collect().await.map_err(|error| {
                 if error.is::<LengthLimitError>() {
                     FetchError::TooLarge(limit)
@@ -188,7 +189,7 @@ impl OutgoingClient {
             })?;
             Ok(Response::from_parts(head, body.to_bytes().to_vec()))
         };
-        tokio::time::timeout(TIMEOUT, answer).await.map_err(|_| FetchError::TimeoutExceeded)?
+        tokio::time::timeout(TIMEOUT, response).await.map_err(|_| FetchError::TimeoutExceeded)?
     }
 
     /// Fetches the content at `url`, at most `limit` bytes. Any status other than 200 is an error.
@@ -198,9 +199,9 @@ impl OutgoingClient {
     pub(crate) async fn get(&self, url: &Url, limit: usize) -> Result<Vec<u8>, FetchError> {
         let mut request = Request::new(Vec::new());
         *request.uri_mut() = url.as_str().parse()?;
-        let answer = self.send(request, limit).await?;
-        match answer.status() {
-            StatusCode::OK => Ok(answer.into_body()),
+        let response = self.send(request, limit).await?;
+        match response.status() {
+            StatusCode::OK => Ok(response.into_body()),
             status => Err(FetchError::Status(status)),
         }
     }
@@ -209,11 +210,11 @@ impl OutgoingClient {
 /// Returns true if third parties cannot read or change the traffic: it is encrypted, or stays on this
 /// machine.
 pub(crate) fn is_confidential(url: &Url) -> bool {
-    let is_here = url.host_str().is_some_and(|host| {
+    let is_on_this_machine = url.host_str().is_some_and(|host| {
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
         host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     });
-    url.scheme() == "https" || url.scheme() == "http" && is_here
+    url.scheme() == "https" || url.scheme() == "http" && is_on_this_machine
 }
 
 #[cfg(test)]

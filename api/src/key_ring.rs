@@ -28,7 +28,7 @@ pub(crate) const KEY_PROPAGATION_TIME: TimeDelta = TimeDelta::minutes(5);
 /// The minimum interval between two reads of the file because of a missing key.
 const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The place where the operator keeps the keys.
+/// The location of the keys.
 #[derive(Clone, Debug)]
 pub enum KeySource {
     /// The value of the setting.
@@ -47,7 +47,7 @@ pub enum KeyError {
     Read(PathBuf, #[source] io::Error),
     /// The file is not a valid key file.
     #[error("the key file {} is not valid", .0.display())]
-    Wrong(PathBuf, #[source] KeysError),
+    Invalid(PathBuf, #[source] KeysError),
     /// The file cannot be written.
     #[error("cannot write the key file {}", .0.display())]
     Write(PathBuf, #[source] io::Error),
@@ -173,7 +173,7 @@ impl KeyRing {
     }
 
     /// Replaces the keys in use.
-    pub fn adopt(&self, keys: Keys) {
+    pub fn replace_keys(&self, keys: Keys) {
         *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
@@ -187,7 +187,7 @@ impl KeyRing {
         }
         *read_at = Some(Instant::now());
         match self.read_if_changed() {
-            Ok(Some(keys)) => self.adopt(keys.with_primary(self.keys().primary())),
+            Ok(Some(keys)) => self.replace_keys(keys.with_primary(self.keys().primary())),
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(
@@ -224,32 +224,32 @@ pub fn update_key_file<E: From<KeyError>>(
     path: &Path,
     change: impl FnOnce(Keys) -> Result<Keys, E>,
 ) -> Result<Keys, E> {
-    let reading = |error| KeyError::Read(path.to_owned(), error);
+    let to_read_error = |error| KeyError::Read(path.to_owned(), error);
     // Resolves symbolic links, so that a link is not replaced by a file.
-    let path = path.canonicalize().map_err(reading)?;
-    let held = open_locked(&path).map_err(|error| KeyError::Read(path.clone(), error))?;
+    let path = path.canonicalize().map_err(to_read_error)?;
+    let locked_file = open_locked(&path).map_err(|error| KeyError::Read(path.clone(), error))?;
     let keys = change(read(&path)?)?;
-    replace(&path, &held, &keys).map_err(|error| KeyError::Write(path.clone(), error))?;
+    replace(&path, &locked_file, &keys).map_err(|error| KeyError::Write(path.clone(), error))?;
     Ok(keys)
 }
 
 fn read(path: &Path) -> Result<Keys, KeyError> {
     let text = fs::read_to_string(path).map_err(|error| KeyError::Read(path.to_owned(), error))?;
-    text.parse().map_err(|error| KeyError::Wrong(path.to_owned(), error))
+    text.parse().map_err(|error| KeyError::Invalid(path.to_owned(), error))
 }
 
 /// Creates a file with one new key, readable by its owner only. If another process creates the file
 /// first, reads that file instead.
 fn create(path: &Path) -> Result<Keys, KeyError> {
     let keys = Keys::generate();
-    let writing = |error| KeyError::Write(path.to_owned(), error);
-    let new = new_file(path, &keys, 0o600).map_err(writing)?;
+    let to_write_error = |error| KeyError::Write(path.to_owned(), error);
+    let new_path = write_new_file(path, &keys, 0o600).map_err(to_write_error)?;
     // Unlike a rename, a hard link never replaces an existing file.
-    let linked = fs::hard_link(&new, path);
-    fs::remove_file(&new).map_err(writing)?;
-    match linked {
+    let link_result = fs::hard_link(&new_path, path);
+    fs::remove_file(&new_path).map_err(to_write_error)?;
+    match link_result {
         Ok(()) => {
-            sync_directory(path).map_err(writing)?;
+            sync_directory(path).map_err(to_write_error)?;
             tracing::info!(
                 file = %path.display(),
                 "created a key file; back it up, because encrypted data in the database is lost without it"
@@ -257,41 +257,41 @@ fn create(path: &Path) -> Result<Keys, KeyError> {
             Ok(keys)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(path),
-        Err(error) => Err(writing(error)),
+        Err(error) => Err(to_write_error(error)),
     }
 }
 
-fn replace(path: &Path, held: &File, keys: &Keys) -> io::Result<()> {
-    let old = held.metadata()?;
-    let new = new_file(path, keys, 0o600)?;
-    let replaced = (|| {
-        let made = fs::metadata(&new)?;
-        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-            chown(&new, Some(old.uid()), Some(old.gid()))?;
+fn replace(path: &Path, locked_file: &File, keys: &Keys) -> io::Result<()> {
+    let old_metadata = locked_file.metadata()?;
+    let new_path = write_new_file(path, keys, 0o600)?;
+    let result = (|| {
+        let new_metadata = fs::metadata(&new_path)?;
+        if (new_metadata.uid(), new_metadata.gid()) != (old_metadata.uid(), old_metadata.gid()) {
+            chown(&new_path, Some(old_metadata.uid()), Some(old_metadata.gid()))?;
         }
-        fs::set_permissions(&new, fs::Permissions::from_mode(old.mode() & 0o7777))?;
-        fs::rename(&new, path)?;
+        fs::set_permissions(&new_path, fs::Permissions::from_mode(old_metadata.mode() & 0o7777))?;
+        fs::rename(&new_path, path)?;
         sync_directory(path)
     })();
-    if replaced.is_err() {
+    if result.is_err() {
         // Best effort. The error that led here is more useful.
-        let _ = fs::remove_file(&new);
+        let _ = fs::remove_file(&new_path);
     }
-    replaced
+    result
 }
 
 /// Writes the keys to a new file beside `path` and syncs it to disk.
-fn new_file(path: &Path, keys: &Keys, mode: u32) -> io::Result<PathBuf> {
+fn write_new_file(path: &Path, keys: &Keys, mode: u32) -> io::Result<PathBuf> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
-    let new = path.with_file_name(name);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
-    let written = file.write_all(keys.reveal().as_bytes()).and_then(|()| file.sync_all());
-    if let Err(error) = written {
-        let _ = fs::remove_file(&new);
+    let new_path = path.with_file_name(name);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new_path)?;
+    let write_result = file.write_all(keys.reveal().as_bytes()).and_then(|()| file.sync_all());
+    if let Err(error) = write_result {
+        let _ = fs::remove_file(&new_path);
         return Err(error);
     }
-    Ok(new)
+    Ok(new_path)
 }
 
 /// Opens the file at `path` with an exclusive lock.
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(ring.open(b"row", sealed.key_id, &sealed.bytes).as_deref(), Ok(&b"text"[..]));
         assert_eq!(ring.keys().primary(), first.primary(), "a key that is not written down encrypts nothing");
         let changed = ring.read_if_changed().expect("it is read").expect("it is another order");
-        ring.adopt(changed);
+        ring.replace_keys(changed);
         assert_eq!(ring.keys().primary(), rotated.primary());
         fs::remove_dir_all(&directory).expect("it goes");
     }

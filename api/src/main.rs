@@ -6,8 +6,8 @@ use clap::Parser;
 use galvo::{cli, config::Cli, http::threads};
 use mimalloc::MiMalloc;
 
-/// A report consists of many small values, and other threads free them than allocated them. mimalloc
-/// handles that case well.
+/// A report consists of many small values. One thread allocates them and another one often frees them, which
+/// mimalloc handles well.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

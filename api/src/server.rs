@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The time that requests in progress have to finish after the shutdown begins.
-const DRAIN: Duration = Duration::from_secs(20);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum number of connections to the separate metrics address.
 const MAX_METRICS_CONNECTIONS: usize = 32;
@@ -49,15 +49,15 @@ pub struct Server {
     running_jobs: Option<RunningJobs>,
     drain: ShutdownSender,
     token_uses: TokenUses,
-    writing_uses: Option<JoinHandle<()>>,
-    serving: JoinHandle<()>,
+    token_use_task: Option<JoinHandle<()>>,
+    serve_task: JoinHandle<()>,
     operations: Option<MetricsServer>,
 }
 
 /// The server of metrics and health checks on a separate address.
 struct MetricsServer {
     address: SocketAddr,
-    serving: JoinHandle<()>,
+    serve_task: JoinHandle<()>,
 }
 
 /// The reason why a server did not start or did not stop cleanly.
@@ -108,7 +108,7 @@ impl Server {
         serve: &ServeConfig,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ServerError> {
-        let serve = &file_descriptors::fit(common, serve);
+        let serve = &file_descriptors::limit_connections(common, serve);
         Store::migrate(&common.database).await?;
         let system = SystemStore::connect(&common.database, common.connections).await?;
         let system = system.with_limits(serve.quotas);
@@ -154,28 +154,28 @@ impl Server {
         let jobs = Arc::new(Jobs::new(store.clone(), Arc::clone(&clock), &serve.alerts, &metrics));
         // Controlled by the same flag as the jobs: tests count statements, and write token uses
         // explicitly.
-        let writing_uses = serve.jobs.then(|| tokio::spawn(token_uses.clone().flush_periodically()));
+        let token_use_task = serve.jobs.then(|| tokio::spawn(token_uses.clone().flush_periodically()));
         let running_jobs = serve.jobs.then(|| Arc::clone(&jobs).start());
         let (drain, draining) = shutdown_channel();
-        metrics.http.allow_connections(serve.max_connections);
-        let counted = Some(metrics.http.clone());
+        metrics.http.set_max_connections(serve.max_connections);
+        let http_metrics = Some(metrics.http.clone());
         let files = LoadedFiles { persisted, dashboard };
         let state =
             AppState::new(store.clone(), authenticator, files, clock, serve, draining.clone(), metrics);
         let live = state.live().clone();
-        let (max_connections, patience) = (serve.max_connections, serve.timeouts);
-        let (shares, proxies) = (store.shares().clone(), Arc::new(serve.perimeter.proxies.clone()));
+        let (max_connections, timeouts) = (serve.max_connections, serve.timeouts);
+        let (shares, proxies) = (store.shares().clone(), Arc::new(serve.network.proxies.clone()));
         let operations = operations.map(|(listener, address)| {
             let router = http::operations(state.clone());
             let connections = shares.connections("operators", MAX_METRICS_CONNECTIONS);
             let proxies = Arc::clone(&proxies);
-            let service = Service { connections, proxies, patience, tls: None, metrics: None };
-            let serving = tokio::spawn(http::serve(listener, router, service, draining.clone()));
-            MetricsServer { address, serving }
+            let service = Service { connections, proxies, timeouts, tls: None, metrics: None };
+            let serve_task = tokio::spawn(http::serve(listener, router, service, draining.clone()));
+            MetricsServer { address, serve_task }
         });
         let connections = shares.connections("connections", max_connections);
-        let service = Service { connections, proxies, patience, tls, metrics: counted };
-        let serving = tokio::spawn(http::serve(listener, http::router(state), service, draining));
+        let service = Service { connections, proxies, timeouts, tls, metrics: http_metrics };
+        let serve_task = tokio::spawn(http::serve(listener, http::router(state), service, draining));
         Ok(Self {
             address,
             bootstrap_token,
@@ -186,8 +186,8 @@ impl Server {
             running_jobs,
             drain,
             token_uses,
-            writing_uses,
-            serving,
+            token_use_task,
+            serve_task,
             operations,
         })
     }
@@ -240,30 +240,38 @@ impl Server {
     /// Returns [`ServerError::Serve`] if the serving task had already ended.
     pub async fn stop(self) -> Result<(), ServerError> {
         let Self {
-            drain, mut serving, store, live, running_jobs, token_uses, writing_uses, operations, ..
+            drain,
+            mut serve_task,
+            store,
+            live,
+            running_jobs,
+            token_uses,
+            token_use_task,
+            operations,
+            ..
         } = self;
         live.stop();
-        drain.begin();
-        let serving_ends = tokio::time::timeout(DRAIN, &mut serving);
+        drain.signal_shutdown();
+        let serve_end = tokio::time::timeout(SHUTDOWN_TIMEOUT, &mut serve_task);
         let jobs_end = OptionFuture::from(running_jobs.map(RunningJobs::stop));
-        let (serving_ended, _) = tokio::join!(serving_ends, jobs_end);
-        let ended = serving_ended.unwrap_or_else(|_| {
+        let (serve_result, _) = tokio::join!(serve_end, jobs_end);
+        let result = serve_result.unwrap_or_else(|_| {
             tracing::warn!(
-                seconds = DRAIN.as_secs(),
+                seconds = SHUTDOWN_TIMEOUT.as_secs(),
                 "shutdown: some requests did not finish within the timeout"
             );
-            serving.abort();
+            serve_task.abort();
             Ok(())
         });
         // Clients of the metrics address can read again from another server.
-        let others = [writing_uses, operations.map(|operations| operations.serving)];
-        others.iter().flatten().for_each(JoinHandle::abort);
+        let other_tasks = [token_use_task, operations.map(|operations| operations.serve_task)];
+        other_tasks.iter().flatten().for_each(JoinHandle::abort);
         if let Err(error) = token_uses.flush_uses().await {
             tracing::warn!(error = %Chain(&error), "failed to record the last use of tokens");
         }
         store.bus().close().await;
         store.close().await;
-        ended.map_err(ServerError::Serve)
+        result.map_err(ServerError::Serve)
     }
 }
 
@@ -286,9 +294,9 @@ async fn create_sign_in_link(
 
 /// Binds an address and returns the listener with the actual address.
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
-    let failed = |error| ServerError::Listen(address, error);
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
+    let to_listen_error = |error| ServerError::Listen(address, error);
+    let listener = TcpListener::bind(address).await.map_err(to_listen_error)?;
+    let address = listener.local_addr().map_err(to_listen_error)?;
     Ok((listener, address))
 }
 

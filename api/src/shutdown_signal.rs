@@ -13,13 +13,13 @@ pub struct ShutdownSignal(watch::Receiver<bool>);
 /// Returns the two ends of a new shutdown signal.
 #[must_use]
 pub fn shutdown_channel() -> (ShutdownSender, ShutdownSignal) {
-    let (drain, draining) = watch::channel(false);
-    (ShutdownSender(drain), ShutdownSignal(draining))
+    let (sender, receiver) = watch::channel(false);
+    (ShutdownSender(sender), ShutdownSignal(receiver))
 }
 
 impl ShutdownSender {
     /// Signals the shutdown to all receivers.
-    pub fn begin(&self) {
+    pub fn signal_shutdown(&self) {
         self.0.send_replace(true);
     }
 }
@@ -27,6 +27,6 @@ impl ShutdownSender {
 impl ShutdownSignal {
     /// Waits until the server shuts down.
     pub async fn wait_for_shutdown(mut self) {
-        let _ = self.0.wait_for(|begun| *begun).await;
+        let _ = self.0.wait_for(|is_signalled| *is_signalled).await;
     }
 }

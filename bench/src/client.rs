@@ -23,14 +23,14 @@ impl Connection {
     }
 
     /// Sends a report. Returns an error unless the server accepts it.
-    pub(crate) async fn report(&mut self, body: &[u8]) -> io::Result<()> {
+    pub(crate) async fn send_report(&mut self, body: &[u8]) -> io::Result<()> {
         let headers = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
         let request = self.request("/api/v1/reports", headers, body);
         self.exchange(&request).await.map(drop)
     }
 
     /// Returns the bytes of a GraphQL request.
-    pub(crate) fn query(&self, body: &[u8]) -> Vec<u8> {
+    pub(crate) fn query_request(&self, body: &[u8]) -> Vec<u8> {
         self.request("/graphql", "Content-Type: application/json\r\n", body)
     }
 
@@ -48,29 +48,29 @@ impl Connection {
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
-        let head = loop {
+        let head_length = loop {
             if let Some(end) = self.buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 break end + 4;
             }
             self.read_more().await?;
         };
-        let text = String::from_utf8_lossy(&self.buffer[..head]).to_ascii_lowercase();
-        let ends = text.contains("\r\nconnection: close\r\n");
+        let text = String::from_utf8_lossy(&self.buffer[..head_length]).to_ascii_lowercase();
+        let closes_connection = text.contains("\r\nconnection: close\r\n");
         let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
         let length: usize = length.and_then(|length| length.trim().parse().ok()).unwrap_or_default();
-        while self.buffer.len() < head + length {
+        while self.buffer.len() < head_length + length {
             self.read_more().await?;
         }
-        if ends {
+        if closes_connection {
             // The unread part of a rejected request would corrupt the next one on this connection.
             self.stream = TcpStream::connect(self.address).await?;
             self.stream.set_nodelay(true)?;
         }
         if text.starts_with("http/1.1 200 ") {
-            return Ok(&self.buffer[head..]);
+            return Ok(&self.buffer[head_length..]);
         }
-        let answer = String::from_utf8_lossy(&self.buffer);
-        Err(io::Error::other(format!("the server refused a request: {answer}")))
+        let response = String::from_utf8_lossy(&self.buffer);
+        Err(io::Error::other(format!("the server refused a request: {response}")))
     }
 
     async fn read_more(&mut self) -> io::Result<()> {

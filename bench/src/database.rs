@@ -44,7 +44,7 @@ impl Databases {
     pub(crate) async fn prepare(store: Store) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let template = match store {
-            Store::Postgres => create(None).await?,
+            Store::Postgres => create_postgres(None).await?,
             Store::Sqlite => sqlite_url(&directory.path().join("template.db")),
         };
         let server = Server::start(&template, 4).await?;
@@ -54,14 +54,14 @@ impl Databases {
     }
 
     /// Creates a copy of the template.
-    pub(crate) async fn make(&self) -> Result<Database> {
+    pub(crate) async fn create_copy(&self) -> Result<Database> {
         let (url, path) = match self.store {
             Store::Postgres => {
                 let name = self.template.rsplit('/').next().unwrap_or_default();
-                (create(Some(name)).await?, None)
+                (create_postgres(Some(name)).await?, None)
             }
             Store::Sqlite => {
-                let path = self.directory.path().join(format!("{}.db", number()));
+                let path = self.directory.path().join(format!("{}.db", next_number()));
                 std::fs::copy(self.directory.path().join("template.db"), &path)?;
                 (sqlite_url(&path), Some(path))
             }
@@ -83,7 +83,7 @@ impl Database {
             for suffix in ["", "-wal", "-shm"] {
                 let mut name = path.clone().into_os_string();
                 name.push(suffix);
-                let _ = std::fs::remove_file(name); // not all of them need be there
+                let _ = std::fs::remove_file(name); // not all of these files exist
             }
             return Ok(());
         }
@@ -98,7 +98,7 @@ fn sqlite_url(path: &std::path::Path) -> String {
     format!("sqlite://{}?mode=rwc", path.display())
 }
 
-fn number() -> u32 {
+fn next_number() -> u32 {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
@@ -109,9 +109,9 @@ fn server_url() -> Result<String> {
     std::env::var("GALVO_TEST_DATABASE_URL").map_err(|_| missing.into())
 }
 
-async fn create(template: Option<&str>) -> Result<String> {
+async fn create_postgres(template: Option<&str>) -> Result<String> {
     let server = server_url()?;
-    let name = format!("galvo_bench_{}_{}", std::process::id(), number());
+    let name = format!("galvo_bench_{}_{}", std::process::id(), next_number());
     let template = template.map(|template| format!(" TEMPLATE {template}")).unwrap_or_default();
     let mut admin = PgConnection::connect(&server).await?;
     admin.execute(AssertSqlSafe(format!("CREATE DATABASE {name}{template}"))).await?;

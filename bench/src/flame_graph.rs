@@ -16,7 +16,7 @@ use tokio::process::{Child, Command as TokioCommand};
 
 /// The variable with the directory for the graphs. Without it there are none. Sampling slows the
 /// measurement a little.
-const VARIABLE: &str = "BENCH_FLAME_GRAPHS";
+const DIRECTORY_VARIABLE: &str = "BENCH_FLAME_GRAPHS";
 
 /// The number of samples per thread and second.
 const FREQUENCY: &str = "99";
@@ -32,10 +32,12 @@ pub(crate) struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// Starts the collection for a process. Returns `None` if no graphs are wanted.
-    pub(crate) fn begin(pid: u32) -> io::Result<Option<Self>> {
+    /// Starts the collection for a process. Returns `None` if the variable is not set.
+    pub(crate) fn start(pid: u32) -> io::Result<Option<Self>> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let Some(directory) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return Ok(None) };
+        let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE).map(PathBuf::from) else {
+            return Ok(None);
+        };
         let directory = directory.canonicalize()?;
         let benchmark = std::env::args().nth(1).unwrap_or_default();
         let name = format!("{benchmark}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -57,8 +59,8 @@ impl FlameGraph {
         }
         // It may already have ended by itself.
         self.perf.wait().await?;
-        let drawn = tokio::task::spawn_blocking(move || self.draw()).await;
-        drawn.map_err(io::Error::other)?
+        let result = tokio::task::spawn_blocking(move || self.draw()).await;
+        result.map_err(io::Error::other)?
     }
 
     fn draw(&self) -> io::Result<()> {
@@ -69,12 +71,12 @@ impl FlameGraph {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let told = BufReader::new(script.stdout.take().expect("it is piped"));
+        let perf_output = BufReader::new(script.stdout.take().expect("it is piped"));
         let mut stacks = Vec::new();
-        Folder::default().collapse(told, &mut stacks)?;
+        Folder::default().collapse(perf_output, &mut stacks)?;
         script.wait()?;
         if stacks.is_empty() {
-            // A short-lived server may be gone before perf takes its first sample, or even before it
+            // A short-lived server may end before perf takes its first sample, or even before it
             // writes a file.
             return match fs::remove_file(&self.samples) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

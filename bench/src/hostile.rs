@@ -10,7 +10,7 @@ use tokio::{
 use crate::{
     database::{Databases, Result, Store},
     hostile_requests::{HostileRequest, hostile_requests},
-    results::{Outcome, spread},
+    results::{Outcome, summarize},
     server::Server,
 };
 
@@ -26,17 +26,17 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: &Options) -> Result<()> {
     let databases = Databases::prepare(Store::Sqlite).await?;
-    let database = databases.make().await?;
+    let database = databases.create_copy().await?;
     let server = Server::start(&database.url, 16).await?;
     let requests = hostile_requests();
-    let ordinary = ordinary();
+    let ordinary_request = ordinary_request();
     let mut times = vec![Vec::new(); requests.len()];
     let mut ordinary_times = Vec::new();
-    let before = server.resident_megabytes();
+    let memory_before = server.resident_megabytes();
     // The first round is a warm-up.
     for round in 0..=options.rounds {
         for (request, times) in requests.iter().zip(&mut times) {
-            let ordinary = send(server.address, &databases.token, &ordinary).await?;
+            let ordinary = send(server.address, &databases.token, &ordinary_request).await?;
             let hostile = send(server.address, &databases.token, request).await?;
             if round > 0 {
                 ordinary_times.push(ordinary);
@@ -44,7 +44,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             }
         }
     }
-    let after = server.resident_megabytes();
+    let memory_after = server.resident_megabytes();
     server.stop().await?;
     database.drop().await?;
 
@@ -52,36 +52,36 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         .iter()
         .zip(&times)
         .map(|(request, times)| {
-            let (median, _, most) = spread(times);
-            (median, most, request.name)
+            let (median, _, max) = summarize(times);
+            (median, max, request.name)
         })
         .collect();
-    rows.sort_by(|one, other| other.0.total_cmp(&one.0));
-    for (median, most, name) in rows.iter().take(10) {
-        println!("  {median:.1} ms, at most {most:.1}: {name}");
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (median, max, name) in rows.iter().take(10) {
+        println!("  {median:.1} ms, at most {max:.1}: {name}");
     }
     let (slowest, _, name) = *rows.first().ok_or("there are no requests")?;
-    let most = rows.iter().map(|row| row.1).fold(0.0, f64::max);
-    let (reference, ..) = spread(&ordinary_times);
+    let max = rows.iter().map(|row| row.1).fold(0.0, f64::max);
+    let (reference, ..) = summarize(&ordinary_times);
     Outcome {
         benchmark: "hostile requests, SQLite".to_owned(),
         figure: format!(
             "the slowest of {} is refused in {slowest:.1} ms ({name}; medians of {} rounds, no single one took more \
-             than {most:.1}); memory {before:.0} to {after:.0} MB",
+             than {max:.1}); memory {memory_before:.0} to {memory_after:.0} MB",
             requests.len(),
             options.rounds
         ),
         reference: format!("{reference:.1} ms for an ordinary query"),
         ratio: Some(slowest / reference),
         aim: format!("<= {AIM} ms"),
-        held: Some(slowest <= AIM),
+        is_met: Some(slowest <= AIM),
     }
     .publish();
     Ok(())
 }
 
 /// Returns an ordinary query for comparison.
-pub(crate) fn ordinary() -> HostileRequest {
+pub(crate) fn ordinary_request() -> HostileRequest {
     let body = br#"{"query":"{ viewer { account { clusters { nodes { number name state } } } } }"}"#;
     HostileRequest {
         name: "an ordinary query",
@@ -109,24 +109,24 @@ pub(crate) async fn send(address: SocketAddr, token: &str, request: &HostileRequ
         request.body.len()
     );
     let bytes = [head.as_bytes(), &request.body].concat();
-    let sending = async {
+    let send = async {
         // The server stops reading once it rejects the request.
         let _ = write.write_all(&bytes).await;
         Instant::now()
     };
-    let answering = async {
-        let mut answer = vec![0; 12];
-        read.read_exact(&mut answer).await?;
-        let answered = Instant::now();
+    let receive = async {
+        let mut response = vec![0; 12];
+        read.read_exact(&mut response).await?;
+        let received_at = Instant::now();
         // If the connection is closed during the upload, the rest of the response may be lost.
-        let _ = read.read_to_end(&mut answer).await;
-        Ok::<_, std::io::Error>((answer, answered))
+        let _ = read.read_to_end(&mut response).await;
+        Ok::<_, std::io::Error>((response, received_at))
     };
-    let (sent, answer) = tokio::join!(sending, answering);
-    let (answer, answered) = answer?;
-    let answer = String::from_utf8_lossy(&answer);
-    if !answer.starts_with(&format!("HTTP/1.1 {}", request.status)) || !answer.contains(request.code) {
-        return Err(format!("{}: {answer}", request.name).into());
+    let (sent_at, received) = tokio::join!(send, receive);
+    let (response, received_at) = received?;
+    let response = String::from_utf8_lossy(&response);
+    if !response.starts_with(&format!("HTTP/1.1 {}", request.status)) || !response.contains(request.code) {
+        return Err(format!("{}: {response}", request.name).into());
     }
-    Ok(answered.saturating_duration_since(sent).as_secs_f64() * 1e3)
+    Ok(received_at.saturating_duration_since(sent_at).as_secs_f64() * 1e3)
 }

@@ -6,7 +6,7 @@ use crate::{
     database::{Databases, Result, Store},
     load,
     reference::{Batch, Reference},
-    results::{Outcome, spread},
+    results::{Outcome, summarize},
     server::Server,
     traffic::{Cluster, Report, USUAL},
 };
@@ -33,12 +33,12 @@ pub(crate) struct Options {
 
 /// Returns the current time, in epoch milliseconds.
 pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("1970 is over");
-    i64::try_from(since.as_millis()).expect("this is not the far future")
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("1970 is over");
+    i64::try_from(since_epoch.as_millis()).expect("this is not the far future")
 }
 
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    let reports = reports(options);
+    let reports = generate_reports(options);
     let bytes: usize = reports.iter().map(|report| report.body.len()).sum();
     println!(
         "  {} reports of {} clusters, {:.1} kB each as sent",
@@ -53,7 +53,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 }
 
 /// Returns the reports of all clusters in the order of their times.
-fn reports(options: &Options) -> Vec<Report> {
+fn generate_reports(options: &Options) -> Vec<Report> {
     let from = now() - 6 * 3_600_000;
     let mut clusters: Vec<Cluster> =
         (0..options.clusters).map(|number| Cluster::new(options.seed, number, from, USUAL, true)).collect();
@@ -70,53 +70,55 @@ async fn compare(options: &Options, store: Store, reports: &[Report]) -> Result<
     let (mut ratios, mut seconds, mut references, mut processor) = (vec![], vec![], vec![], vec![]);
     // The first round is a warm-up. It also fills the database from which the reference reads its rows.
     for round in 0..=options.rounds {
-        let filled = databases.make().await?;
+        let filled = databases.create_copy().await?;
         let server = Server::start(&filled.url, options.connections).await?;
-        let before = server.processor_seconds();
-        let taken = load::send(&server, &databases.token, reports).await?;
-        let busy = server.processor_seconds() - before;
+        let initial_seconds = server.processor_seconds();
+        let server_seconds = load::send(&server, &databases.token, reports).await?;
+        let processor_seconds = server.processor_seconds() - initial_seconds;
         server.stop().await?;
         if reference.is_none() {
             reference = Some(Reference::prepare(store, &filled, options.seed, reports).await?);
         }
         filled.drop().await?;
-        let empty = databases.make().await?;
-        let by_hand = reference.as_ref().ok_or("it is prepared")?;
-        let needed = by_hand.write(store, &empty, options.connections).await?;
+        let empty = databases.create_copy().await?;
+        let prepared_reference = reference.as_ref().ok_or("it is prepared")?;
+        let reference_seconds = prepared_reference.write(store, &empty, options.connections).await?;
         empty.drop().await?;
         println!(
-            "  {} round {round}: server {taken:.2} s, by hand {needed:.2} s, ratio {:.3}",
+            "  {} round {round}: server {server_seconds:.2} s, by hand {reference_seconds:.2} s, ratio {:.3}",
             store.name(),
-            needed / taken
+            reference_seconds / server_seconds
         );
         if round > 0 {
-            ratios.push(needed / taken);
-            seconds.push(taken);
-            references.push(needed);
-            processor.push(busy);
+            ratios.push(reference_seconds / server_seconds);
+            seconds.push(server_seconds);
+            references.push(reference_seconds);
+            processor.push(processor_seconds);
         }
     }
     let rows: usize = reference.iter().flat_map(|reference| &reference.batches).map(Batch::rows).sum();
-    let (ratio, least, most) = spread(&ratios);
-    let (taken, needed, busy) = (spread(&seconds).0, spread(&references).0, spread(&processor).0);
+    let (ratio, min, max) = summarize(&ratios);
+    let (server_seconds, reference_seconds, processor_seconds) =
+        (summarize(&seconds).0, summarize(&references).0, summarize(&processor).0);
     Outcome {
         benchmark: format!("ingest, {}", store.name()),
         figure: format!(
-            "{:.0} reports/s, {:.0} rows/s, {:.2} ms processor per report of {:.1} rows (ratios {least:.3} to {most:.3}, {} rounds)",
-            mean(reports.len(), 1) / taken,
-            mean(rows, 1) / taken,
-            1e3 * busy / mean(reports.len(), 1),
+            "{:.0} reports/s, {:.0} rows/s, {:.2} ms processor per report of {:.1} rows \
+             (ratios {min:.3} to {max:.3}, {} rounds)",
+            mean(reports.len(), 1) / server_seconds,
+            mean(rows, 1) / server_seconds,
+            1e3 * processor_seconds / mean(reports.len(), 1),
             mean(rows, reports.len()),
             ratios.len(),
         ),
         reference: format!(
             "{:.0} reports/s, {:.0} rows/s by hand-written SQL",
-            mean(reports.len(), 1) / needed,
-            mean(rows, 1) / needed
+            mean(reports.len(), 1) / reference_seconds,
+            mean(rows, 1) / reference_seconds
         ),
         ratio: Some(ratio),
         aim: format!(">= {AIM}"),
-        held: Some(ratio >= AIM),
+        is_met: Some(ratio >= AIM),
     }
     .publish();
     Ok(())

@@ -16,13 +16,13 @@ pub(crate) async fn send(server: &Server, token: &str, reports: &[Report]) -> Re
         shares.entry(report.cluster % CONNECTIONS).or_default().push(report);
     }
     let connections = try_join_all(shares.keys().map(|_| Connection::open(server.address, token))).await?;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let send = async |(mut connection, share): (Connection, Vec<&Report>)| -> std::io::Result<()> {
         for report in share {
-            connection.report(&report.body).await?;
+            connection.send_report(&report.body).await?;
         }
         Ok(())
     };
     try_join_all(connections.into_iter().zip(shares.into_values()).map(send)).await?;
-    Ok(begun.elapsed().as_secs_f64())
+    Ok(started_at.elapsed().as_secs_f64())
 }

@@ -62,7 +62,7 @@ async fn main() -> Result<()> {
     // signal.
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
-        finished = run(Arguments::parse().benchmark) => finished,
+        result = run(Arguments::parse().benchmark) => result,
         _ = terminate.recv() => Err("stopped".into()),
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Outcome {
     pub(crate) ratio: Option<f64>,
     pub(crate) aim: String,
     /// True if the aim was met. `None` without an aim.
-    pub(crate) held: Option<bool>,
+    pub(crate) is_met: Option<bool>,
 }
 
 impl Outcome {
@@ -21,7 +21,7 @@ impl Outcome {
     pub(crate) fn publish(&self) {
         let reference = if self.reference.is_empty() { "" } else { "; reference " };
         let ratio = self.ratio.map_or(String::new(), |ratio| format!("; ratio {ratio:.3}"));
-        let verdict = match self.held {
+        let verdict = match self.is_met {
             None => String::new(),
             Some(true) => format!("; aim {}: held", self.aim),
             Some(false) => format!("; aim {}: MISSED", self.aim),
@@ -30,7 +30,7 @@ impl Outcome {
         let Some(path) = std::env::var_os("BENCH_ROWS") else { return };
         let row = json!({
             "benchmark": self.benchmark, "figure": self.figure, "reference": self.reference,
-            "ratio": self.ratio, "aim": self.aim, "held": self.held,
+            "ratio": self.ratio, "aim": self.aim, "held": self.is_met,
         });
         let file = OpenOptions::new().create(true).append(true).open(path);
         file.and_then(|mut file| writeln!(file, "{row}"))
@@ -39,7 +39,7 @@ impl Outcome {
 }
 
 /// Returns the median, the minimum and the maximum.
-pub(crate) fn spread(values: &[f64]) -> (f64, f64, f64) {
+pub(crate) fn summarize(values: &[f64]) -> (f64, f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

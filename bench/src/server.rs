@@ -48,19 +48,19 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let (mut address, mut token) = (None, None);
         while let Some(line) = lines.next_line().await? {
-            if let Some(found) = line.strip_prefix("listening on http://") {
-                address = found.parse().ok();
-            } else if let Some(found) = line.strip_prefix("token:") {
-                token = found.split_whitespace().next().map(str::to_owned);
+            if let Some(text) = line.strip_prefix("listening on http://") {
+                address = text.parse().ok();
+            } else if let Some(text) = line.strip_prefix("token:") {
+                token = text.split_whitespace().next().map(str::to_owned);
             } else if line.contains("--preload") {
-                break; // the last one
+                break; // the last line
             }
         }
         let address = address.ok_or_else(|| io::Error::other("the server did not start"))?;
         // The pipe is drained, because a full pipe would block the server.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let pid = child.id().expect("it runs");
-        let flame_graph = FlameGraph::begin(pid)?;
+        let flame_graph = FlameGraph::start(pid)?;
         Ok(Self { child, pid, flame_graph, address, token })
     }
 
@@ -88,8 +88,8 @@ impl Server {
             flame_graph.finish().await?;
         }
         Command::new("kill").args(["-TERM", &self.pid.to_string()]).status().await?;
-        let ended = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
-        ended.map_err(|_| io::Error::other("the server did not stop"))??;
+        let exit = tokio::time::timeout(Duration::from_mins(1), self.child.wait()).await;
+        exit.map_err(|_| io::Error::other("the server did not stop"))??;
         Ok(())
     }
 }

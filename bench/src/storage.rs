@@ -17,7 +17,7 @@ use crate::{
 const AIM: f64 = 3.4;
 
 /// The minimum duration for a verdict, in hours. Shorter runs say too little about a day.
-const LEAST_HOURS: f64 = 24.0;
+const MIN_HOURS: f64 = 24.0;
 
 /// The lifetime of a warm-up cluster, which is not counted, in hours. After it each table is past its
 /// first pages and has its free space map and visibility map, which PostgreSQL creates several pages
@@ -49,52 +49,52 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let mut tables: BTreeMap<String, Vec<(Store, f64, f64)>> = BTreeMap::new();
     let mut sums = Vec::new();
     // After a few hours, most pages are only partly filled.
-    let judged = !options.worker_samples && options.hours >= LEAST_HOURS;
+    let has_verdict = !options.worker_samples && options.hours >= MIN_HOURS;
     for store in &options.stores {
         let databases = Databases::prepare(*store).await?;
-        let database = databases.make().await?;
+        let database = databases.create_copy().await?;
         // The end of the last complete day, because hourly, daily and weekly rows begin with it.
         let end = now() - now().rem_euclid(milliseconds(24.0));
         // A warm-up cluster fills the first pages of all tables and indexes, which are needed only once.
         run_cluster(options, &databases, &database, (1, WARM_UP_HOURS, rates), end).await?;
-        let before = Measured::of(&database).await?;
+        let before = StorageSizes::measure(&database).await?;
         let reports = run_cluster(options, &databases, &database, (0, options.hours, rates), end).await?;
-        let after = Measured::of(&database).await?;
+        let after = StorageSizes::measure(&database).await?;
         database.drop().await?;
-        let measured = Measured {
+        let growth = StorageSizes {
             tables: difference(&after.tables, &before.tables),
             file: after.file.zip(before.file).map(|(after, before)| {
                 let [unpacked, packed] = [0, 1].map(|i| after[i] - before[1]);
                 [unpacked, packed]
             }),
         };
-        if measured.tables.is_empty() {
+        if growth.tables.is_empty() {
             return Err("no table has grown".into());
         }
         let per_day = 24.0 / options.hours;
         let mut total = 0.0;
-        for (table, (bytes, rows)) in &measured.tables {
+        for (table, (bytes, rows)) in &growth.tables {
             let megabytes = float(*bytes) / 1e6 * per_day;
             total += megabytes;
             tables.entry(table.clone()).or_default().push((*store, megabytes, float(*rows) * per_day));
         }
-        let whole = measured.file.map_or(String::new(), |[unpacked, packed]| {
+        let file_growth = growth.file.map_or(String::new(), |[unpacked, packed]| {
             let (unpacked, packed) = (float(unpacked) / 1e6 * per_day, float(packed) / 1e6 * per_day);
             format!("; the file grew by {unpacked:.2} MB, by {packed:.2} MB after VACUUM")
         });
         let samples = if options.worker_samples { ", each worker sampled, too" } else { "" };
         Outcome {
             benchmark: format!("storage of a cluster's day, {}{samples}", store.name()),
-            figure: format!("{total:.2} MB in tables and indexes ({reports} reports{whole})"),
+            figure: format!("{total:.2} MB in tables and indexes ({reports} reports{file_growth})"),
             reference: format!("{AIM} MB estimated for packed rows"),
             ratio: Some(total / AIM),
-            aim: if judged { format!("<= {AIM} MB") } else { String::new() },
-            held: judged.then_some(total <= AIM),
+            aim: if has_verdict { format!("<= {AIM} MB") } else { String::new() },
+            is_met: has_verdict.then_some(total <= AIM),
         }
         .publish();
         sums.push((*store, total));
     }
-    let text = markdown(options, &tables, &sums)?;
+    let text = format_markdown(options, &tables, &sums)?;
     println!("{text}");
     if let Some(path) = &options.markdown {
         fs::write(path, text)?;
@@ -102,14 +102,14 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-struct Measured {
+struct StorageSizes {
     tables: Sizes,
     /// The length of the SQLite file before and after VACUUM, in bytes.
     file: Option<[i64; 2]>,
 }
 
-impl Measured {
-    async fn of(database: &Database) -> Result<Self> {
+impl StorageSizes {
+    async fn measure(database: &Database) -> Result<Self> {
         match &database.path {
             None => Ok(Self { tables: postgres_sizes(database).await?, file: None }),
             Some(path) => {
@@ -141,7 +141,7 @@ async fn run_cluster(
     let mut cluster = Cluster::new(options.seed, number, end - milliseconds(hours), rates, false);
     let mut connection = Connection::open(server.address, &databases.token).await?;
     for report in 1..=reports {
-        connection.report(&cluster.next_report(options.seed).body).await?;
+        connection.send_report(&cluster.next_report(options.seed).body).await?;
         // The simulated day takes less than a minute, in which autovacuum would not run.
         if report % per_hour == 0 && database.path.is_none() {
             let mut maintenance = PgConnection::connect(&database.url).await?;
@@ -198,13 +198,13 @@ async fn sqlite_sizes(database: &Database, path: &Path) -> Result<(Sizes, [i64; 
 
 fn difference(after: &Sizes, before: &Sizes) -> Sizes {
     let subtract = |(table, (bytes, rows)): (&String, &(i64, i64))| {
-        let (known_bytes, known_rows) = before.get(table).copied().unwrap_or_default();
-        (table.clone(), (bytes - known_bytes, rows - known_rows))
+        let (previous_bytes, previous_rows) = before.get(table).copied().unwrap_or_default();
+        (table.clone(), (bytes - previous_bytes, rows - previous_rows))
     };
     after.iter().map(subtract).filter(|(_, growth)| *growth != (0, 0)).collect()
 }
 
-fn markdown(
+fn format_markdown(
     options: &Options,
     tables: &BTreeMap<String, Vec<(Store, f64, f64)>>,
     sums: &[(Store, f64)],
@@ -216,11 +216,11 @@ fn markdown(
     writeln!(text, "\n|---|---:|{}", "---:|".repeat(options.stores.len()))?;
     let mut sorted: Vec<_> = tables.iter().collect();
     sorted.sort_by(|a, b| b.1[0].1.total_cmp(&a.1[0].1));
-    for (table, measured) in sorted {
-        write!(text, "| {table} | {:.0} |", measured[0].2)?;
+    for (table, results) in sorted {
+        write!(text, "| {table} | {:.0} |", results[0].2)?;
         for store in &options.stores {
-            let found = measured.iter().find(|(of, ..)| of == store);
-            match found {
+            let store_result = results.iter().find(|(result_store, ..)| result_store == store);
+            match store_result {
                 Some((_, megabytes, _)) => write!(text, " {megabytes:.3} |")?,
                 None => write!(text, " – |")?,
             }

@@ -56,7 +56,7 @@ macro_rules! column {
     ($row:ident, $column:ident, Option) => {
         $crate::by_index::nullable($row, $column)
     };
-    ($row:ident, $column:ident, $other:ident) => {
+    ($row:ident, $column:ident, $type:ident) => {
         $row.try_get_by_index($column)
     };
 }
@@ -68,22 +68,22 @@ macro_rules! positional {
     (
         $(#[$meta:meta])*
         pub struct Model {
-            $($(#[$of_field:meta])* pub $field:ident: $outer:ident $(<$inner:ty>)?),* $(,)?
+            $($(#[$field_meta:meta])* pub $field:ident: $outer:ident $(<$inner:ty>)?),* $(,)?
         }
         $(
-            lists show { $($column:ident $listed:ident),* $(,)? }
-            and not { $($other:ident: $nothing:expr),* $(,)? }
+            summary_fields { $($column:ident $listed:ident),* $(,)? }
+            empty_fields { $($empty_field:ident: $empty_value:expr),* $(,)? }
         )?
     ) => {
         $(#[$meta])*
         pub struct Model {
-            $($(#[$of_field])* pub $field: $outer $(<$inner>)?,)*
+            $($(#[$field_meta])* pub $field: $outer $(<$inner>)?,)*
         }
 
         /// The decoders of the fields.
-        struct Read;
+        struct FieldDecoders;
 
-        impl Read {
+        impl FieldDecoders {
             $(
                 fn $field(
                     row: &sea_orm::QueryResult,
@@ -100,8 +100,8 @@ macro_rules! positional {
                 columns: &mut std::ops::RangeFrom<usize>,
             ) -> Result<Self, sea_orm::DbErr> {
                 // The range is endless.
-                let mut next = || columns.next().unwrap_or(usize::MAX);
-                Ok(Self { $($field: Read::$field(row, next())?,)* })
+                let mut next_column = || columns.next().unwrap_or(usize::MAX);
+                Ok(Self { $($field: FieldDecoders::$field(row, next_column())?,)* })
             }
 
             $(
@@ -109,8 +109,11 @@ macro_rules! positional {
                     columns: &[$(Column::$column),*],
                     read: |row| {
                         let mut columns = 0..;
-                        let mut next = || columns.next().unwrap_or(usize::MAX);
-                        Ok(Self { $($listed: Read::$listed(row, next())?,)* $($other: $nothing,)* })
+                        let mut next_column = || columns.next().unwrap_or(usize::MAX);
+                        Ok(Self {
+                            $($listed: FieldDecoders::$listed(row, next_column())?,)*
+                            $($empty_field: $empty_value,)*
+                        })
                     },
                 });
             )?

@@ -118,7 +118,7 @@ positional! {
         pub cut: Names,
     }
 
-    lists show {
+    summary_fields {
         AccountId account_id,
         Id id,
         SchedulerId scheduler_id,
@@ -146,7 +146,7 @@ positional! {
         EndedKey ended_key,
         DurationMs duration_ms,
     }
-    and not {
+    empty_fields {
         address: None,
         dashboard_url: None,
         sequence: 0,

@@ -55,7 +55,7 @@ positional! {
         pub arrived_at: i64,
     }
 
-    lists show {
+    summary_fields {
         AccountId account_id,
         ClusterId cluster_id,
         Id id,
@@ -63,7 +63,7 @@ positional! {
         StartedAt started_at,
         StoppedAt stopped_at,
     }
-    and not {
+    empty_fields {
         sequence: 0,
         span_ids: SpanIds::default(),
         code: CodeStacks::default(),

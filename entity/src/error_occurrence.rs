@@ -1,4 +1,4 @@
-//! `error_occurrences`: one row per task that itself erred. Rows are written once and never changed.
+//! `error_occurrences`: one row per task that failed by itself. Rows are written once and never changed.
 
 use sea_orm::entity::prelude::*;
 
@@ -21,7 +21,7 @@ positional! {
         pub cluster_id: ClusterId,
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: ErrorOccurrenceId,
-        /// Its number in the cluster, from 1. `None` if the reporter did not count.
+        /// The number of the error in the cluster, from 1. `None` if the reporter did not number its errors.
         pub number: Option<i64>,
         pub computation_id: Option<ComputationId>,
         pub task_group_id: Option<TaskGroupId>,
@@ -35,17 +35,17 @@ positional! {
         pub retries: i64,
         pub span_id: Option<SpanId>,
         pub worker_id: Option<WorkerId>,
-        /// The group of similar errors. Null for errors that were stored before groups existed.
+        /// The error group. `None` for errors that were stored before groups existed.
         pub group_id: Option<ErrorGroupId>,
         /// The identifier of the key that `sealed` is encrypted with.
         pub key_id: i64,
         /// The message and the traceback, encrypted.
         pub sealed: Option<Vec<u8>>,
-        /// The change number of the cluster's change that added the row, see `clusters.changed_at`.
+        /// The change number of the change that added the row, see `clusters.changed_at`.
         pub arrived_at: i64,
     }
 
-    lists show {
+    summary_fields {
         AccountId account_id,
         ClusterId cluster_id,
         Id id,
@@ -61,7 +61,7 @@ positional! {
         WorkerId worker_id,
         GroupId group_id,
     }
-    and not {
+    empty_fields {
         span_id: None,
         key_id: 0,
         sealed: None,

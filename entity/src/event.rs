@@ -24,7 +24,7 @@ positional! {
         pub worker_id: Option<WorkerId>,
         /// The content of the event, as JSON.
         pub data: String,
-        /// The change number of the cluster's change that added the row, see `clusters.changed_at`.
+        /// The change number of the change that added the row, see `clusters.changed_at`.
         pub arrived_at: i64,
     }
 }

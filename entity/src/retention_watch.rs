@@ -25,17 +25,18 @@ pub struct Model {
     pub id: i64,
     /// The latest time confirmed by a report, or by a server that has run since then.
     pub trusted_at: Timestamp,
-    /// The number of rows that a large round deletes of one account.
+    /// The largest number of rows that a recent round deleted of one account. It decays with each smaller
+    /// round.
     pub usual_rows: i64,
     /// The reason why deletion is stopped. `None` if it is not stopped.
     pub hold: Option<Hold>,
-    /// The server's clock when deletion was stopped. `None` if it is not stopped.
+    /// The time at which deletion was stopped, by the server's clock. `None` if it is not stopped.
     pub held_at: Option<Timestamp>,
     /// The number of rows due in the accounts whose deletion is stopped, as far as they were counted.
     pub due_rows: i64,
     /// True if an operator confirmed the hold, so that the next round resumes deletion.
     pub confirmed: bool,
-    /// The begin of the last round that ended without an error. `None` before one has.
+    /// The start of the last round that ended without an error. `None` if none has.
     pub completed_at: Option<Timestamp>,
 }
 

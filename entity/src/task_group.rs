@@ -58,7 +58,7 @@ positional! {
         pub tasks_retried: i64,
     }
 
-    lists show {
+    summary_fields {
         AccountId account_id,
         ClusterId cluster_id,
         Id id,
@@ -87,7 +87,7 @@ positional! {
         OtherSeconds other_seconds,
         Bytes bytes,
     }
-    and not {
+    empty_fields {
         sequence: 0,
         tasks_blamed: 0,
         types: Names::default(),

@@ -1,4 +1,4 @@
-//! Errors, one row per task that erred itself.
+//! Errors, one row per task that failed by itself.
 
 use sea_orm_migration::{prelude::*, schema};
 

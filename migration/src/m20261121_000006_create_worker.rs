@@ -14,8 +14,8 @@ impl MigrationTrait for Migration {
         tenant::create_table(manager, workers()).await?;
         tenant::create_table(manager, clients()).await?;
         tenant::create_table(manager, thread_changes()).await?;
-        manager.create_index(in_order("workers", "workers_started_idx", "started_at")).await?;
-        manager.create_index(in_order("clients", "clients_connected_idx", "connected_at")).await?;
+        manager.create_index(time_index("workers", "workers_started_idx", "started_at")).await?;
+        manager.create_index(time_index("clients", "clients_connected_idx", "connected_at")).await?;
         Ok(())
     }
 
@@ -28,7 +28,7 @@ impl MigrationTrait for Migration {
 }
 
 /// Returns an index on a cluster's rows by time.
-fn in_order(table: &'static str, name: &'static str, time: &'static str) -> IndexCreateStatement {
+fn time_index(table: &'static str, name: &'static str, time: &'static str) -> IndexCreateStatement {
     Index::create().name(name).table(table).col("account_id").col("cluster_id").col(time).col("id").take()
 }
 

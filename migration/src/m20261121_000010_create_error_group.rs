@@ -57,7 +57,7 @@ impl MigrationTrait for Migration {
             add_column(manager, "error_occurrences", column, value).await?;
         }
         let database = manager.get_connection();
-        let moved = match manager.get_database_backend() {
+        let move_texts = match manager.get_database_backend() {
             DatabaseBackend::Postgres => {
                 "UPDATE error_occurrences SET sealed = convert_to(\
                  json_build_object('message', message, 'traceback', traceback)::text, 'UTF8')"
@@ -68,7 +68,7 @@ impl MigrationTrait for Migration {
             }
         };
         if has_rows(manager, "error_occurrences").await? {
-            database.execute_unprepared(moved).await?;
+            database.execute_unprepared(move_texts).await?;
         }
         for column in ["message", "traceback"] {
             manager.alter_table(Table::alter().table("error_occurrences").drop_column(column).take()).await?;

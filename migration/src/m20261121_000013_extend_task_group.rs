@@ -29,12 +29,12 @@ impl MigrationTrait for Migration {
             DatabaseBackend::Postgres => "json_build_object",
             _ => "json_object",
         };
-        let moved = format!(
+        let move_counts = format!(
             "UPDATE clusters SET dropped = {function}('computations', dropped_computations, \
              'task_groups', dropped_task_groups, 'errors', dropped_errors)"
         );
         if has_rows(manager, "clusters").await? {
-            manager.get_connection().execute_unprepared(&moved).await?;
+            manager.get_connection().execute_unprepared(&move_counts).await?;
         }
         for column in ["dropped_computations", "dropped_task_groups", "dropped_errors"] {
             manager.alter_table(Table::alter().table("clusters").drop_column(column).take()).await?;

@@ -1,5 +1,5 @@
-//! The order in which alerts and groups of errors changed, for subscriptions. Rows that did not change since
-//! have none.
+//! The order in which alerts and error groups changed, for subscriptions. It is null in rows that have not
+//! changed since this migration.
 
 use sea_orm_migration::{prelude::*, schema};
 

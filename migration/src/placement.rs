@@ -60,10 +60,10 @@ async fn is_distributed(manager: &SchemaManager<'_>) -> Result<bool, DbErr> {
     if manager.get_database_backend() != DatabaseBackend::Postgres {
         return Ok(false);
     }
-    let there = Statement::from_string(
+    let statement = Statement::from_string(
         DatabaseBackend::Postgres,
         "SELECT to_regproc('create_distributed_table') IS NOT NULL",
     );
-    let there = manager.get_connection().query_one_raw(there).await?;
-    there.map_or(Ok(false), |there| there.try_get_by_index(0))
+    let row = manager.get_connection().query_one_raw(statement).await?;
+    row.map_or(Ok(false), |row| row.try_get_by_index(0))
 }

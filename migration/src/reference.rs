@@ -14,7 +14,7 @@ pub(crate) async fn create_table(
     create(manager, table, Placement::ReferenceCopy).await
 }
 
-/// Ties a table's rows to their user. Deleting the user deletes them.
+/// Returns the foreign key from a table's rows to their user. Deleting the user deletes the rows.
 pub(crate) fn belongs_to_user(table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create()
         .name(format!("{table}_user_fkey"))

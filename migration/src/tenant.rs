@@ -41,14 +41,14 @@ pub(crate) fn belongs_to_account(table: &'static str) -> ForeignKeyCreateStateme
         .take()
 }
 
-/// Returns a text column that accepts only some words.
-pub(crate) fn one_of(column: &'static str, words: &[&'static str]) -> ColumnDef {
-    ColumnDef::new(column).text().not_null().check(Expr::col(column).is_in(words.iter().copied())).take()
+/// Returns a text column that accepts only these values.
+pub(crate) fn one_of(column: &'static str, values: &[&'static str]) -> ColumnDef {
+    ColumnDef::new(column).text().not_null().check(Expr::col(column).is_in(values.iter().copied())).take()
 }
 
-/// Returns a text column that accepts only some words, or null.
-pub(crate) fn one_of_null(column: &'static str, words: &[&'static str]) -> ColumnDef {
-    ColumnDef::new(column).text().null().check(Expr::col(column).is_in(words.iter().copied())).take()
+/// Returns a text column that accepts only these values, or null.
+pub(crate) fn one_of_null(column: &'static str, values: &[&'static str]) -> ColumnDef {
+    ColumnDef::new(column).text().null().check(Expr::col(column).is_in(values.iter().copied())).take()
 }
 
 /// Adds a column without nulls to a table. Existing rows get `value`. The column has no default
@@ -83,23 +83,23 @@ fn additions(table: &'static str, column: &ColumnDef) -> Result<Vec<String>, DbE
         Table::alter().table(table).add_column(column).take().to_string(PostgresQueryBuilder)
     };
     let (name, spec) = (column.get_column_name(), column.get_column_spec());
-    let mut bare = ColumnDef::new(name.clone());
+    let mut bare_column = ColumnDef::new(name.clone());
     if let Some(column_type) = column.get_column_type() {
-        bare = ColumnDef::new_with_type(name.clone(), column_type.clone());
+        bare_column = ColumnDef::new_with_type(name.clone(), column_type.clone());
     }
     if spec.nullable == Some(false) {
-        bare.not_null();
+        bare_column.not_null();
     }
     if let Some(default) = &spec.default {
-        bare.default(default.clone());
+        bare_column.default(default.clone());
     }
-    let (all, bare) = (add(column.clone()), add(bare));
+    let (statement, bare_statement) = (add(column.clone()), add(bare_column));
     let constraint = format!("{table}_{name}_check");
-    match all.strip_prefix(&bare).map(str::trim) {
-        Some("") => Ok(vec![bare]),
+    match statement.strip_prefix(&bare_statement).map(str::trim) {
+        Some("") => Ok(vec![bare_statement]),
         // PostgreSQL truncates longer names.
         Some(check) if check.starts_with("CHECK ") && constraint.len() < 64 => {
-            Ok(vec![bare, format!("ALTER TABLE {table} ADD CONSTRAINT {constraint} {check}")])
+            Ok(vec![bare_statement, format!("ALTER TABLE {table} ADD CONSTRAINT {constraint} {check}")])
         }
         _ => Err(DbErr::Migration(format!("more than a check comes with the column {table}.{name}"))),
     }
@@ -108,20 +108,20 @@ fn additions(table: &'static str, column: &ColumnDef) -> Result<Vec<String>, DbE
 /// Returns true if a table has rows. Citus rejects some statements that update existing rows, even if
 /// there are none; a database on Citus has none at this point.
 pub(crate) async fn has_rows(manager: &SchemaManager<'_>, table: &'static str) -> Result<bool, DbErr> {
-    let one =
+    let statement =
         Statement::from_string(manager.get_database_backend(), format!("SELECT 1 FROM {table} LIMIT 1"));
-    Ok(manager.get_connection().query_one_raw(one).await?.is_some())
+    Ok(manager.get_connection().query_one_raw(statement).await?.is_some())
 }
 
-/// Changes the words that a text column accepts. All rows must already have one of the new words.
+/// Changes the values that a text column accepts. All rows must already have one of the new values.
 pub(crate) async fn change_allowed_values(
     manager: &SchemaManager<'_>,
     (table, column): (&'static str, &'static str),
     before: &[&str],
     after: &[&str],
 ) -> Result<(), DbErr> {
-    let list = |words: &[&str]| {
-        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let list = |values: &[&str]| {
+        let quoted: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
         format!("({})", quoted.join(", "))
     };
     if manager.get_database_backend() != DatabaseBackend::Postgres {
@@ -147,19 +147,19 @@ async fn replace_in_definition(
     to: &str,
 ) -> Result<(), DbErr> {
     let database = manager.get_connection();
-    let version = Statement::from_string(DatabaseBackend::Sqlite, "PRAGMA schema_version");
+    let read_version = Statement::from_string(DatabaseBackend::Sqlite, "PRAGMA schema_version");
     let version: i64 = database
-        .query_one_raw(version)
+        .query_one_raw(read_version)
         .await?
         .ok_or_else(|| DbErr::Migration("the database tells no schema version".to_owned()))?
         .try_get_by_index(0)?;
-    let quoted = |text: &str| text.replace('\'', "''");
+    let escape_quotes = |text: &str| text.replace('\'', "''");
     for statement in [
         "PRAGMA writable_schema = ON".to_owned(),
         format!(
             "UPDATE sqlite_schema SET sql = replace(sql, '{}', '{}') WHERE type = 'table' AND name = '{table}'",
-            quoted(from),
-            quoted(to)
+            escape_quotes(from),
+            escape_quotes(to)
         ),
         // Makes other connections read the schema again.
         format!("PRAGMA schema_version = {}", version + 1),
@@ -184,7 +184,7 @@ pub(crate) async fn create_partitioned(
     let create = format!("{} PARTITION BY RANGE ({column})", table.to_string(PostgresQueryBuilder));
     let database = manager.get_connection();
     database.execute_unprepared(&create).await?;
-    let rest = format!("CREATE TABLE {name}_default PARTITION OF {name} DEFAULT");
-    database.execute_unprepared(&rest).await?;
+    let create_default = format!("CREATE TABLE {name}_default PARTITION OF {name} DEFAULT");
+    database.execute_unprepared(&create_default).await?;
     distribute(manager, name, Placement::WithAccount).await
 }

@@ -89,19 +89,19 @@ impl TestApp {
             public_url: None,
             reports_url: None,
             redis: None,
-            session_life: SessionLifetimes { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
+            session_lifetimes: SessionLifetimes { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
             // Tests that stop a server usually do not answer its close frame. On a busy machine a test
             // may not read its socket for half a minute.
             timeouts: Timeouts {
                 close_timeout: Duration::from_millis(500),
-                answer: Duration::from_mins(5),
-                heartbeat: Duration::from_mins(2),
+                response_timeout: Duration::from_mins(5),
+                heartbeat_interval: Duration::from_mins(2),
                 ..Timeouts::default()
             },
             jwt: None,
             oidc: None,
             alerts: AlertConfig::default(),
-            perimeter: NetworkConfig::default(),
+            network: NetworkConfig::default(),
             quotas: Limits::default(),
             tls: None,
             traces: None,
@@ -232,12 +232,12 @@ impl TestApp {
         let (rollups, mut folded) = (Rollups::new(self.server.store().system()), RollupRound::default());
         loop {
             let round = rollups
-                .round(self.clock.timestamp(), Instant::now() + Duration::from_secs(10))
+                .run_round(self.clock.timestamp(), Instant::now() + Duration::from_secs(10))
                 .await
                 .unwrap();
             folded.days += round.days;
             folded.failed += round.failed;
-            if !round.more {
+            if !round.has_more {
                 return folded;
             }
         }
@@ -301,29 +301,29 @@ impl TestApp {
         Member { accounts: self.accounts(), address: self.url(""), ..member.clone() }
     }
 
-    /// Runs the background jobs until nothing is left to do, and returns their figures.
+    /// Runs the background jobs until nothing is left to do, and returns their counts.
     pub async fn run_jobs(&self) -> BTreeMap<String, u64> {
-        let mut figures = BTreeMap::new();
+        let mut counts = BTreeMap::new();
         loop {
             let (done, more) = self.run_jobs_once().await;
-            for (figure, count) in done {
-                *figures.entry(figure).or_default() += count;
+            for (kind, count) in done {
+                *counts.entry(kind).or_default() += count;
             }
             if !more {
-                return figures;
+                return counts;
             }
             tokio::task::yield_now().await;
         }
     }
 
-    /// Runs one round of the background jobs, and returns their figures and true if there is more to do.
+    /// Runs one round of the background jobs, and returns their counts and true if there is more to do.
     pub async fn run_jobs_once(&self) -> (BTreeMap<String, u64>, bool) {
         let round = self.server.jobs().run_once().await;
         assert_eq!(round.failed, Vec::<&str>::new(), "the log says why");
-        let figures = round.done.iter().flat_map(|(job, progress)| {
-            progress.figures.iter().map(move |(figure, count)| (format!("{job}.{figure}"), *count))
+        let counts = round.progress.iter().flat_map(|(job, progress)| {
+            progress.counts.iter().map(move |(kind, count)| (format!("{job}.{kind}"), *count))
         });
-        (figures.collect(), round.is_on_other_server || round.more())
+        (counts.collect(), round.is_on_other_server || round.has_more())
     }
 
     /// Stops the server, and fails if it did not end cleanly.

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// The URL of PostgreSQL, if the suite runs on it.
-const VARIABLE: &str = "GALVO_TEST_DATABASE_URL";
+const URL_VARIABLE: &str = "GALVO_TEST_DATABASE_URL";
 
 /// The name of the SQLite file.
 const FILE_NAME: &str = "galvo.db";
@@ -29,17 +29,17 @@ pub struct Database {
     /// Holds the SQLite file until the test is over.
     directory: Option<Arc<TempDir>>,
     /// Drops a distributed database after the test.
-    dropped: Option<Arc<Dropped>>,
+    drop_guard: Option<Arc<DropGuard>>,
 }
 
 /// A database that is dropped with this value. Each distributed one occupies a background process, of
 /// which a server has a limited number.
-struct Dropped {
+struct DropGuard {
     server: String,
     url: String,
 }
 
-impl Drop for Dropped {
+impl Drop for DropGuard {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), name_in(&self.url).to_owned());
         // Drop is not async and must not block the test's runtime.
@@ -62,7 +62,7 @@ impl Database {
     pub async fn migrated() -> Self {
         static FILE: OnceCell<Vec<u8>> = OnceCell::const_new();
         static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-        let Ok(server) = std::env::var(VARIABLE) else {
+        let Ok(server) = std::env::var(URL_VARIABLE) else {
             let database = Self::empty().await;
             fs::write(database.path(), FILE.get_or_init(migrated_file).await).unwrap();
             return database;
@@ -78,7 +78,7 @@ impl Database {
 
     /// A migrated, empty database that is not distributed, even on Citus.
     pub async fn on_one_machine() -> Self {
-        match std::env::var(VARIABLE) {
+        match std::env::var(URL_VARIABLE) {
             Ok(server) if is_citus(&server).await => {
                 let database = Self::created(create(&server, None).await);
                 Store::migrate(&database.store_url()).await.unwrap();
@@ -90,22 +90,22 @@ impl Database {
 
     /// A database without any table.
     pub async fn empty() -> Self {
-        if let Ok(server) = std::env::var(VARIABLE) {
+        if let Ok(server) = std::env::var(URL_VARIABLE) {
             let mut database = Self::created(create(&server, None).await);
             if is_citus(&server).await {
                 distribute(&database.url).await;
-                database.dropped = Some(Arc::new(Dropped { server, url: database.url.clone() }));
+                database.drop_guard = Some(Arc::new(DropGuard { server, url: database.url.clone() }));
             }
             return database;
         }
         let directory = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}?mode=rwc", directory.path().join(FILE_NAME).display());
-        Self { url, directory: Some(Arc::new(directory)), dropped: None }
+        Self { url, directory: Some(Arc::new(directory)), drop_guard: None }
     }
 
     /// A database of PostgreSQL, which remains until the server is discarded.
     fn created(url: String) -> Self {
-        Self { url, directory: None, dropped: None }
+        Self { url, directory: None, drop_guard: None }
     }
 
     /// The path of the SQLite file.
@@ -116,7 +116,7 @@ impl Database {
     /// Another handle to the same database.
     #[must_use]
     pub fn again(&self) -> Self {
-        Self { url: self.url.clone(), directory: self.directory.clone(), dropped: self.dropped.clone() }
+        Self { url: self.url.clone(), directory: self.directory.clone(), drop_guard: self.drop_guard.clone() }
     }
 
     /// Its URL, as `--database-url` takes it.
@@ -133,7 +133,7 @@ impl Database {
 
     /// Makes it reject writes, like a database that is down or busy for too long.
     pub async fn go_away(&self) -> Outage {
-        let Ok(server) = std::env::var(VARIABLE) else {
+        let Ok(server) = std::env::var(URL_VARIABLE) else {
             let connection = self.connection().await;
             connection.execute_unprepared("BEGIN IMMEDIATE").await.unwrap();
             return Outage { connection, end: "ROLLBACK".to_owned() };
@@ -168,7 +168,7 @@ impl Database {
 
     /// True if Citus distributes its rows.
     pub async fn is_citus(&self) -> bool {
-        match std::env::var(VARIABLE) {
+        match std::env::var(URL_VARIABLE) {
             Ok(server) => is_citus(&server).await,
             Err(_) => false,
         }
@@ -228,7 +228,7 @@ async fn create(server: &str, template: Option<&str>) -> String {
     assert_eq!(
         admin.get_database_backend(),
         DatabaseBackend::Postgres,
-        "{VARIABLE} must name a PostgreSQL server"
+        "{URL_VARIABLE} must name a PostgreSQL server"
     );
     let template = template.map(|template| format!(" TEMPLATE {template}")).unwrap_or_default();
     let create = format!("CREATE DATABASE {name}{template}");

@@ -99,14 +99,14 @@ impl Program {
         self.memory("VmHWM:")
     }
 
-    fn memory(&self, which: &str) -> u64 {
+    fn memory(&self, field: &str) -> u64 {
         let status = format!("/proc/{}/status", self.child.id().unwrap());
         let status = std::fs::read_to_string(status).unwrap();
-        let kib = status.lines().find_map(|line| line.strip_prefix(which)).unwrap();
+        let kib = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// A client for it.
+    /// An HTTP client for the server.
     #[must_use]
     pub fn client(&self) -> Client {
         Client::new()
@@ -117,7 +117,7 @@ impl Program {
         self.child.kill().await.unwrap();
     }
 
-    /// Requests its end, and waits for its exit status.
+    /// Sends SIGTERM, and waits for the exit status.
     pub async fn terminate(mut self) -> Option<i32> {
         let pid = self.child.id().unwrap().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());

@@ -60,7 +60,8 @@ impl PrefixProxy {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let outside = Arc::clone(&outside);
-                connections.spawn(async move { pass_on(client, server, path, prefix, &outside).await });
+                connections
+                    .spawn(async move { forward_connection(client, server, path, prefix, &outside).await });
             }
         });
     }
@@ -73,7 +74,7 @@ impl PrefixProxy {
 }
 
 /// Forwards one request of a connection, and all bytes after it in both directions.
-async fn pass_on(
+async fn forward_connection(
     mut client: TcpStream,
     server: SocketAddr,
     path: &str,
@@ -96,18 +97,18 @@ async fn pass_on(
         (Prefix::Stripped, None) => format!("/{inner}"),
     };
     let is_upgrade = headers.to_ascii_lowercase().contains("\r\nupgrade:");
-    let mut passed = format!("{method} {target} {version}\r\nHost: upstream.internal\r\n");
+    let mut forwarded_head = format!("{method} {target} {version}\r\nHost: upstream.internal\r\n");
     for header in headers.trim_end().split("\r\n") {
         let name = header.split(':').next().unwrap_or_default();
         // One request per connection, because the next one has another path.
         if !name.eq_ignore_ascii_case("host") && (is_upgrade || !name.eq_ignore_ascii_case("connection")) {
-            passed.push_str(header);
-            passed.push_str("\r\n");
+            forwarded_head.push_str(header);
+            forwarded_head.push_str("\r\n");
         }
     }
-    passed += if is_upgrade { "\r\n" } else { "Connection: close\r\n\r\n" };
+    forwarded_head += if is_upgrade { "\r\n" } else { "Connection: close\r\n\r\n" };
     let mut server = TcpStream::connect(server).await.unwrap();
-    server.write_all(&[passed.as_bytes(), &rest].concat()).await.unwrap();
+    server.write_all(&[forwarded_head.as_bytes(), &rest].concat()).await.unwrap();
     let _ = copy_bidirectional(&mut client, &mut server).await;
 }
 

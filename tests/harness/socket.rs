@@ -104,8 +104,8 @@ impl Socket {
         self.hear_within(PATIENCE).await.expect("something comes")
     }
 
-    /// Returns the next item, or `None` after `patience`.
-    pub async fn hear_within(&mut self, patience: Duration) -> Option<Heard> {
+    /// Returns the next item, or `None` after the timeout.
+    pub async fn hear_within(&mut self, limit: Duration) -> Option<Heard> {
         let heard = async {
             loop {
                 match self.stream.next().await {
@@ -121,7 +121,7 @@ impl Socket {
                 }
             }
         };
-        timeout(patience, heard).await.ok()
+        timeout(limit, heard).await.ok()
     }
 
     /// Returns the next item, which must be a message of the protocol.

@@ -745,7 +745,7 @@ async fn the_address_is_the_one_that_a_trusted_proxy_tells() {
     };
     for (proxies, expected) in [(vec![], "127.0.0.1"), (vec!["127.0.0.0/8"], "203.0.113.9")] {
         let perimeter = behind(&proxies);
-        let app = TestApp::start_with(|serve| serve.perimeter = perimeter).await;
+        let app = TestApp::start_with(|serve| serve.network = perimeter).await;
         let ada = app.account("ada").await;
         let rate = r#"mutation { setCostRate(input: { validFrom: "2026-11-20" }) { userErrors { field } } }"#;
         let sent = ada

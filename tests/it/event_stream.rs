@@ -169,7 +169,8 @@ async fn a_session_needs_its_token_to_post_and_none_to_read() {
 
 #[tokio::test]
 async fn a_subscription_goes_on_until_its_credentials_end() {
-    let app = TestApp::start_with(|serve| serve.timeouts.heartbeat = Duration::from_millis(50)).await;
+    let app =
+        TestApp::start_with(|serve| serve.timeouts.heartbeat_interval = Duration::from_millis(50)).await;
     let ada = app.account("ada").await;
     let token = ada.token(&[Scope::Read], None).await;
     let reader = ada.with_token(token.clone());

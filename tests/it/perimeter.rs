@@ -58,7 +58,7 @@ async fn pages_of_named_sites_may_ask_and_no_others() {
         cors_origins: vec!["https://dash.example.com".parse().unwrap()],
         ..NetworkConfig::default()
     };
-    let app = TestApp::start_with(|serve| serve.perimeter = perimeter).await;
+    let app = TestApp::start_with(|serve| serve.network = perimeter).await;
     let ada = app.account("ada").await;
     for (origin, allowed) in
         [("https://dash.example.com", true), ("https://evil.example.com", false), ("null", false)]
@@ -92,9 +92,9 @@ async fn pages_of_named_sites_may_ask_and_no_others() {
 async fn what_is_left_of_a_minute_is_told_with_every_answer() {
     let app = TestApp::start_with(|serve| {
         serve.query_cost_per_minute = 600_000;
-        serve.perimeter.query_cost_per_minute_of_address = 700_000;
-        serve.perimeter.report_bytes_per_minute = 1_000_000;
-        serve.perimeter.report_bytes_per_minute_of_address = 2_000_000;
+        serve.network.query_cost_per_minute_of_address = 700_000;
+        serve.network.report_bytes_per_minute = 1_000_000;
+        serve.network.report_bytes_per_minute_of_address = 2_000_000;
     })
     .await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
@@ -165,7 +165,7 @@ async fn what_is_left_of_a_minute_is_told_with_every_answer() {
 async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
     let app = TestApp::start_with(|serve| {
         serve.public_url = Some("http://galvo.example".parse().unwrap());
-        serve.perimeter.hosts = vec!["upstream.internal".to_owned()];
+        serve.network.hosts = vec!["upstream.internal".to_owned()];
     })
     .await;
     let ada = app.account("ada").await;

@@ -29,7 +29,7 @@ impl Site {
         let app = TestApp::start_with(|serve| {
             serve.public_url = Some(public);
             // The proxy's name for the server.
-            serve.perimeter.hosts = vec!["upstream.internal".to_owned()];
+            serve.network.hosts = vec!["upstream.internal".to_owned()];
             // Nothing listens there, but the sign-in page links to it.
             serve.oidc = Some(OidcConfig {
                 issuer: "http://127.0.0.1:1".to_owned(),

@@ -242,7 +242,8 @@ async fn slow_upload(app: &TestApp, member: &Member) -> TcpStream {
 
 #[tokio::test]
 async fn slow_uploads_of_one_token_leave_half_of_the_places_and_end_soon() {
-    let app = TestApp::start_with(|serve| serve.timeouts.body_progress = Duration::from_secs(3)).await;
+    let app =
+        TestApp::start_with(|serve| serve.timeouts.body_progress_timeout = Duration::from_secs(3)).await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let mut uploads = Vec::new();
     for held in 1..=3 {
@@ -332,7 +333,7 @@ async fn served(app: &TestApp, member: &Member, scheduler: &str) {
 async fn strangers_who_stay_silent_give_way_to_clients_at_the_same_address() {
     let app = TestApp::start_with(|serve| {
         // They stay as long as the server lets them.
-        serve.timeouts.body = Duration::from_mins(5);
+        serve.timeouts.body_timeout = Duration::from_mins(5);
         serve.timeouts.authentication_timeout = Duration::from_mins(5);
     })
     .await;

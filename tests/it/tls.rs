@@ -118,7 +118,7 @@ async fn who_does_not_shake_hands_is_sent_away() {
     let files = Files::new(&first);
     let app = TestApp::start_with(|serve| {
         serve.tls = Some(files.config());
-        serve.timeouts.head = Duration::from_millis(100);
+        serve.timeouts.head_timeout = Duration::from_millis(100);
     })
     .await;
     let mut silent = TcpStream::connect(app.address()).await.unwrap();

@@ -55,7 +55,7 @@ async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
 
 #[tokio::test]
 async fn heads_that_do_not_come_end_the_connection() {
-    let app = TestApp::start_with(|settings| settings.timeouts.head = SHORT).await;
+    let app = TestApp::start_with(|settings| settings.timeouts.head_timeout = SHORT).await;
     let mut silent = connect(&app).await;
     assert_eq!(read_to_end(&mut silent).await, b"");
 
@@ -86,7 +86,7 @@ async fn heads_that_do_not_come_end_the_connection() {
 
 #[tokio::test]
 async fn bodies_that_do_not_come_are_answered_by_408() {
-    let app = TestApp::start_with(|settings| settings.timeouts.body = SHORT).await;
+    let app = TestApp::start_with(|settings| settings.timeouts.body_timeout = SHORT).await;
     let ada = app.account("ada").await;
     for path in ["/graphql", "/api/v1/reports", "/api/v2/analytics/ada/cluster/1/span/x"] {
         let (mut read, mut write) = connect(&app).await.into_split();
@@ -162,7 +162,7 @@ async fn so_many_connections_are_served_and_more_wait() {
 
 #[tokio::test]
 async fn a_connection_stays_open_between_requests_for_a_while() {
-    let patience = |idle| Timeouts { head: SHORT, idle, ..Timeouts::default() };
+    let patience = |idle_timeout| Timeouts { head_timeout: SHORT, idle_timeout, ..Timeouts::default() };
     let patient = TestApp::start_with(|settings| settings.timeouts = patience(Duration::from_secs(75))).await;
     let ada = patient.account("ada").await;
     let mut stream = connect(&patient).await;
@@ -195,7 +195,7 @@ async fn answers_that_nobody_takes_end_the_connection() {
     let build = DashboardBuild::default();
     build.write("assets/large-1b2c.js", &"x".repeat(130_000));
     let app = TestApp::start_with(|settings| {
-        settings.timeouts.answer = SHORT;
+        settings.timeouts.response_timeout = SHORT;
         settings.max_connections = 1;
         settings.dashboard = build.source();
     });

@@ -140,9 +140,9 @@ impl Accounts {
             return Err(AccountError::Reserved(slug.clone()));
         }
         let account = self.account_row(slug);
-        let (id, taken) = (account.id, format!("account '{slug}'"));
-        let by = Actor::operator(self.clock.timestamp());
-        self.store.add_account(account, &by).await.map_err(|error| map_conflict_to_taken(error, taken))?;
+        let (id, label) = (account.id, format!("account '{slug}'"));
+        let actor = Actor::operator(self.clock.timestamp());
+        self.store.add_account(account, &actor).await.map_err(|error| map_conflict_to_taken(error, label))?;
         Ok(id)
     }
 
@@ -151,7 +151,7 @@ impl Accounts {
     /// # Errors
     /// Returns [`AccountError::Missing`] if the account does not exist.
     pub async fn quota(&self, slug: &Slug) -> Result<(Option<quota::Model>, QuotaStatus), AccountError> {
-        let account = self.account(slug).await?;
+        let account = self.account_id(slug).await?;
         let status = self.store.quota_status_of(account, self.clock.timestamp()).await?;
         Ok((self.store.quota(account).await?, status))
     }
@@ -160,11 +160,11 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`AccountError::Missing`] if the account does not exist.
-    pub async fn set_quota(&self, slug: &Slug, wish: QuotaChange) -> Result<(), AccountError> {
-        let account = self.account(slug).await?;
+    pub async fn set_quota(&self, slug: &Slug, change: QuotaChange) -> Result<(), AccountError> {
+        let account = self.account_id(slug).await?;
         let now = self.clock.timestamp();
-        let before = self.store.quota(account).await?;
-        let row = wish.apply(account, before.as_ref(), now);
+        let current = self.store.quota(account).await?;
+        let row = change.apply(account, current.as_ref(), now);
         let detail = quota_detail(&row);
         Ok(self.store.set_quota(row, &Actor::operator(now), detail).await?)
     }
@@ -181,13 +181,14 @@ impl Accounts {
         account: &Slug,
         grant: Grant,
     ) -> Result<UserId, AccountError> {
-        let account_id = self.account(account).await?;
+        let account_id = self.account_id(account).await?;
         let now = self.clock.timestamp();
         check_grant(Role::Owner, grant, now)?;
         let user = new_user(name, &mut rand::rng(), now);
-        let by = Actor::operator(now);
-        let added = self.store.add_member(account_id, user, (grant.role, grant.ends_at), &by).await;
-        added.map_err(|error| map_conflict_to_taken(error, format!("user '{name}' in account '{account}'")))
+        let actor = Actor::operator(now);
+        let addition = self.store.add_member(account_id, user, (grant.role, grant.ends_at), &actor).await;
+        addition
+            .map_err(|error| map_conflict_to_taken(error, format!("user '{name}' in account '{account}'")))
     }
 
     /// Changes the role and the end of a membership. Ends the membership if `after` is `None`.
@@ -201,7 +202,7 @@ impl Accounts {
         account: &Slug,
         after: Option<Grant>,
     ) -> Result<(), AccountError> {
-        let account_id = self.account(account).await?;
+        let account_id = self.account_id(account).await?;
         let now = self.clock.timestamp();
         if let Some(grant) = after {
             check_grant(Role::Owner, grant, now)?;
@@ -222,16 +223,16 @@ impl Accounts {
     /// Returns [`AccountError::Missing`] if the account or the user does not exist, and
     /// [`AccountError::Refused`] if the account would have no owner.
     pub async fn delete_user(&self, name: &Slug, account: &Slug) -> Result<u64, AccountError> {
-        let account_id = self.account(account).await?;
+        let account_id = self.account_id(account).await?;
         let now = self.clock.timestamp();
         let missing = || AccountError::Missing(format!("user '{name}' in account '{account}'"));
         let user = self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?;
-        let by = Actor::operator(now);
-        let change = self.store.change_member(account_id, user.id, None, &by).await?;
+        let actor = Actor::operator(now);
+        let change = self.store.change_member(account_id, user.id, None, &actor).await?;
         if change == OperatorChange::LastOwner {
             return Err(vec![AccessError::LastOwner].into());
         }
-        let store = self.store.for_operator(account_id, by);
+        let store = self.store.for_operator(account_id, actor);
         let clusters = store.delete_user_clusters(user.id, now).await?;
         store.delete_performance_reports_of(user.id).await?;
         if change == OperatorChange::NoMember && clusters == 0 {
@@ -244,10 +245,10 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`AccountError::Missing`] if the account does not exist, and
-    /// [`AccountError::NotConfirmed`] if `again` differs from its name.
-    pub async fn delete_account(&self, account: &Slug, again: &Slug) -> Result<(), AccountError> {
-        let account_id = self.account(account).await?;
-        if account.as_str() != again.as_str() {
+    /// [`AccountError::NotConfirmed`] if `confirmation` differs from its name.
+    pub async fn delete_account(&self, account: &Slug, confirmation: &Slug) -> Result<(), AccountError> {
+        let account_id = self.account_id(account).await?;
+        if account.as_str() != confirmation.as_str() {
             return Err(AccountError::NotConfirmed(account.clone()));
         }
         let now = self.clock.timestamp();
@@ -261,11 +262,11 @@ impl Accounts {
     /// # Errors
     /// Returns [`AccountError::Missing`] if the account does not exist, and [`AccountError::Refused`] if
     /// a rule forbids the invitation.
-    pub async fn invite(&self, account: &Slug, wish: NewInvitation) -> Result<ApiToken, AccountError> {
-        let account_id = self.account(account).await?;
+    pub async fn invite(&self, account: &Slug, invitation: NewInvitation) -> Result<ApiToken, AccountError> {
+        let account_id = self.account_id(account).await?;
         let now = self.clock.timestamp();
-        let expires_at = check_invitation(Role::Owner, &wish, now)?;
-        let (secret, row) = new_invitation((account_id, OPERATOR), wish, expires_at, now);
+        let expires_at = check_invitation(Role::Owner, &invitation, now)?;
+        let (secret, row) = new_invitation((account_id, OPERATOR), invitation, expires_at, now);
         let detail = invitation_detail(&row);
         self.store.add_invitation(row, &Actor::operator(now), detail).await?;
         Ok(secret)
@@ -286,11 +287,11 @@ impl Accounts {
             user_id: user.id,
             created_at: now,
         };
-        let taken = format!("'{subject}' of '{issuer}'");
+        let label = format!("'{subject}' of '{issuer}'");
         self.store
             .add_identity(identity, &Actor::operator(now))
             .await
-            .map_err(|error| map_conflict_to_taken(error, taken))
+            .map_err(|error| map_conflict_to_taken(error, label))
     }
 
     /// Creates a token for a member of an account and returns it. Its secret is not stored.
@@ -307,7 +308,7 @@ impl Accounts {
         label: String,
         expires_at: Option<Timestamp>,
     ) -> Result<ApiToken, AccountError> {
-        let account_id = self.account(account).await?;
+        let account_id = self.account_id(account).await?;
         let missing = || AccountError::Missing(format!("user '{user}' in account '{account}'"));
         let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(missing)?;
         let member = self.store.membership(account_id, user.id).await?.ok_or_else(missing)?;
@@ -316,9 +317,9 @@ impl Accounts {
             return Err(AccountError::NotCovered { role: holder.role, scope: *scope });
         }
         let now = self.clock.timestamp();
-        let wish = NewToken { label, scopes: scopes.to_vec(), expires_at };
-        check_token(OPERATOR_GRANT, holder, &wish, now)?;
-        let (token, row) = new_token((account_id, user.id), scopes, wish.label, expires_at, now);
+        let request = NewToken { label, scopes: scopes.to_vec(), expires_at };
+        check_token(OPERATOR_GRANT, holder, &request, now)?;
+        let (token, row) = new_token((account_id, user.id), scopes, request.label, expires_at, now);
         let detail = token_detail(&row);
         self.store.add_api_token(row, &Actor::operator(now), detail).await?;
         Ok(token)
@@ -330,7 +331,7 @@ impl Accounts {
     /// Returns [`AccountError::Missing`] if the account does not exist.
     pub async fn lists(&self, account: Option<&Slug>) -> Result<AccountLists, AccountError> {
         let account = match account {
-            Some(account) => Some(self.account(account).await?),
+            Some(account) => Some(self.account_id(account).await?),
             None => None,
         };
         Ok(AccountLists {
@@ -353,7 +354,7 @@ impl Accounts {
     ) -> Result<Vec<api_token::Model>, AccountError> {
         let mut filter = TokenFilter { kind, account: None, user: None };
         if let Some(account) = account {
-            filter.account = Some(self.account(account).await?);
+            filter.account = Some(self.account_id(account).await?);
         }
         if let Some(user) = user {
             let missing = || AccountError::Missing(format!("user '{user}'"));
@@ -367,15 +368,15 @@ impl Accounts {
     /// # Errors
     /// Returns [`AccountError::Missing`] if the token does not exist.
     pub async fn revoke_token(&self, identifier: &str) -> Result<(), AccountError> {
-        let by = Actor::operator(self.clock.timestamp());
-        if self.store.end_api_token(identifier, &by, token_detail).await? {
+        let actor = Actor::operator(self.clock.timestamp());
+        if self.store.end_api_token(identifier, &actor, token_detail).await? {
             Ok(())
         } else {
             Err(AccountError::Missing(format!("token '{identifier}'")))
         }
     }
 
-    pub(super) async fn user(&self, name: &Slug) -> Result<UserId, AccountError> {
+    pub(super) async fn user_id(&self, name: &Slug) -> Result<UserId, AccountError> {
         let missing = || AccountError::Missing(format!("user '{name}'"));
         Ok(self.store.user_by_name(name.as_str()).await?.ok_or_else(missing)?.id)
     }
@@ -414,8 +415,8 @@ impl Accounts {
             ends_at: None,
         };
         let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
-        let of = (account.id, user.id);
-        let (token, row) = new_token(of, &scopes, DEFAULT_LABEL.to_owned(), None, now);
+        let owner = (account.id, user.id);
+        let (token, row) = new_token(owner, &scopes, DEFAULT_LABEL.to_owned(), None, now);
         match self.store.add_first(account, user, member, row, &Actor::operator(now)).await {
             Ok(()) => Ok(Some(token)),
             // Another process created them first.
@@ -429,9 +430,9 @@ impl Accounts {
         account::Model { id: AccountId(Uuid::now_v7()), slug, name, created_at: self.clock.timestamp() }
     }
 
-    async fn account(&self, slug: &Slug) -> Result<AccountId, AccountError> {
-        let found = self.store.account_by_slug(slug).await?;
-        found.map(|account| account.id).ok_or_else(|| AccountError::Missing(format!("account '{slug}'")))
+    async fn account_id(&self, slug: &Slug) -> Result<AccountId, AccountError> {
+        let account = self.store.account_by_slug(slug).await?;
+        account.map(|account| account.id).ok_or_else(|| AccountError::Missing(format!("account '{slug}'")))
     }
 }
 
@@ -468,9 +469,9 @@ pub(super) fn new_token(
     (token, row)
 }
 
-fn map_conflict_to_taken(error: StoreError, what: String) -> AccountError {
+fn map_conflict_to_taken(error: StoreError, label: String) -> AccountError {
     match error {
-        StoreError::Conflict(_) => AccountError::Taken(what),
+        StoreError::Conflict(_) => AccountError::Taken(label),
         other => other.into(),
     }
 }

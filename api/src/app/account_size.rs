@@ -33,14 +33,15 @@ impl AccountSizes {
     /// Returns an error if the database does not answer.
     pub(crate) async fn clusters(&self, store: &AccountStore) -> Result<u64, StoreError> {
         let account = store.account_id();
-        if let Some((counted, clusters)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&account)
-            && counted.elapsed() < CACHE_TTL
+        if let Some((counted_at, clusters)) =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&account)
+            && counted_at.elapsed() < CACHE_TTL
         {
             return Ok(*clusters);
         }
         let clusters = store.cluster_count(&ClusterFilter::default()).await?;
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.put(account, (Instant::now(), clusters));
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.put(account, (Instant::now(), clusters));
         Ok(clusters)
     }
 }

@@ -37,21 +37,21 @@ const COST_INTERVAL_MS: i64 = 5 * 60 * 1_000;
 /// The shortest time between two tests of a rule.
 const TEST_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
-/// The largest number of tests of an account in this time.
+/// The largest number of rules that an account tests in [`TEST_INTERVAL`].
 pub(crate) const MAX_TESTS: usize = 10;
 
-/// The number of accounts loaded at once.
-const ACCOUNTS: u64 = 500;
+/// The number of accounts that one statement loads.
+const ACCOUNTS_PER_STATEMENT: u64 = 500;
 
 /// The evaluator of alert rules.
 #[derive(Clone)]
 pub struct Alerts {
     store: Store,
     clock: Arc<dyn Clock>,
-    /// The time of the next evaluation of a cost rule, in epoch milliseconds.
-    costs: Arc<Mutex<HashMap<AlertRuleId, i64>>>,
+    /// The time of the next evaluation of each cost rule, in epoch milliseconds.
+    next_cost_evaluations: Arc<Mutex<HashMap<AlertRuleId, i64>>>,
     /// The last account that the current round evaluated.
-    after: Arc<tokio::sync::Mutex<Option<AccountId>>>,
+    last_account: Arc<tokio::sync::Mutex<Option<AccountId>>>,
 }
 
 /// The result of a round.
@@ -62,36 +62,37 @@ pub struct AlertRound {
     /// The number of rules that failed to evaluate. The next round evaluates them again.
     pub failed: u64,
     /// True if the round ran out of time before the last account.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 impl Alerts {
     /// Returns an evaluator of the rules in `store`.
     #[must_use]
     pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, costs: Arc::default(), after: Arc::default() }
+        Self { store, clock, next_cost_evaluations: Arc::default(), last_account: Arc::default() }
     }
 
-    /// Evaluates the rules of all accounts, and stops after `until`. The next round continues where a
+    /// Evaluates the rules of all accounts, and stops after `deadline`. The next round continues where a
     /// stopped one ended.
     ///
     /// # Errors
     /// Returns an error if the accounts with rules cannot be loaded.
     #[tracing::instrument(name = "app.alert.round", skip_all)]
-    pub async fn round(&self, now: Timestamp, until: Instant) -> Result<AlertRound, StoreError> {
-        let (mut round, mut after) = (AlertRound::default(), self.after.lock().await);
+    pub async fn run_round(&self, now: Timestamp, deadline: Instant) -> Result<AlertRound, StoreError> {
+        let (mut round, mut last_account) = (AlertRound::default(), self.last_account.lock().await);
         loop {
-            let accounts = self.store.system().accounts_with_alerts(*after, ACCOUNTS).await?;
-            let is_last = (accounts.len() as u64) < ACCOUNTS;
+            let accounts =
+                self.store.system().accounts_with_alerts(*last_account, ACCOUNTS_PER_STATEMENT).await?;
+            let is_last = (accounts.len() as u64) < ACCOUNTS_PER_STATEMENT;
             for account in accounts {
                 self.evaluate_account(account, now, &mut round).await?;
-                *after = Some(account);
-                if Instant::now() >= until {
-                    return Ok(AlertRound { more: true, ..round });
+                *last_account = Some(account);
+                if Instant::now() >= deadline {
+                    return Ok(AlertRound { has_more: true, ..round });
                 }
             }
             if is_last {
-                *after = None;
+                *last_account = None;
                 return Ok(round);
             }
         }
@@ -124,14 +125,14 @@ impl Alerts {
     fn is_due(&self, rule: &Model, now: Timestamp) -> bool {
         let Condition::Cost { .. } = rule.condition else { return true };
         let now = now.timestamp_millis();
-        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = costs.get(&rule.id).is_none_or(|next| *next <= now);
+        let mut next_evaluations = self.next_cost_evaluations.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_cost_due = next_evaluations.get(&rule.id).is_none_or(|next_at| *next_at <= now);
         let is_new = now - rule.changed_at.timestamp_millis() < COST_INTERVAL_MS;
-        if due {
-            costs.retain(|_, next| *next > now);
-            costs.insert(rule.id, now + COST_INTERVAL_MS);
+        if is_cost_due {
+            next_evaluations.retain(|_, next_at| *next_at > now);
+            next_evaluations.insert(rule.id, now + COST_INTERVAL_MS);
         }
-        due || is_new
+        is_cost_due || is_new
     }
 }
 
@@ -143,12 +144,13 @@ async fn evaluate_rule(
     now: Timestamp,
     clock: &Arc<dyn Clock>,
 ) -> Result<u64, StoreError> {
-    let holds = store.evaluate_alert_rule(&rule, now).await?;
-    let (slug, rule, holds, clock) = (slug.to_owned(), Arc::new(rule), Arc::new(holds), Arc::clone(clock));
+    let holding_values = store.evaluate_alert_rule(&rule, now).await?;
+    let (slug, rule, holding_values, clock) =
+        (slug.to_owned(), Arc::new(rule), Arc::new(holding_values), Arc::clone(clock));
     store
         .write(move |store| {
-            let (slug, rule, holds) = (slug.clone(), Arc::clone(&rule), Arc::clone(&holds));
-            // The round may have begun long before.
+            let (slug, rule, holding_values) = (slug.clone(), Arc::clone(&rule), Arc::clone(&holding_values));
+            // Not `now`, since the round may have begun long before.
             let changed_at = clock.timestamp();
             Box::pin(async move {
                 // The lock serializes servers that evaluate the same rule. The later one finds the
@@ -157,12 +159,12 @@ async fn evaluate_rule(
                 if locked.as_ref() != Some(&*rule) {
                     return Ok(0);
                 }
-                let (now_ms, rest) = (now.timestamp_millis(), rule.cool_down_seconds * 1_000);
-                let known = store.load_alert_episodes(rule.id, now_ms - rest).await?;
-                let mut decision = evaluate_episodes(now_ms, rest, &known, &holds);
+                let (now_ms, cool_down_ms) = (now.timestamp_millis(), rule.cool_down_seconds * 1_000);
+                let episodes = store.load_alert_episodes(rule.id, now_ms - cool_down_ms).await?;
+                let mut decision = evaluate_episodes(now_ms, cool_down_ms, &episodes, &holding_values);
                 let new_id = || AlertId(Uuid::now_v7());
                 store.record_alerts(rule.id, &mut decision, new_id, changed_at).await?;
-                let alerts = items(&store, &rule, &decision).await?;
+                let alerts = build_items(&store, &rule, &decision).await?;
                 if alerts.is_empty() {
                     return Ok(0);
                 }
@@ -174,17 +176,18 @@ async fn evaluate_rule(
 }
 
 /// Returns the alerts to report, with the names of their subjects.
-async fn items(
+async fn build_items(
     store: &AccountStore,
     rule: &Model,
     decision: &Decision,
 ) -> Result<Vec<AlertItem>, StoreError> {
-    let ended: &[usize] = if rule.tells_end { &decision.ended } else { &[] };
-    let of = |places: &[usize], phase| {
-        places.iter().map(|place| (decision.changed[*place].clone(), phase)).collect::<Vec<_>>()
+    let reported_ends: &[usize] = if rule.tells_end { &decision.ended } else { &[] };
+    let select_episodes = |indexes: &[usize], phase| {
+        indexes.iter().map(|index| (decision.changed[*index].clone(), phase)).collect::<Vec<_>>()
     };
     let transitions: Vec<(Episode, Phase)> =
-        [of(&decision.started, Phase::Firing), of(ended, Phase::Resolved)].concat();
+        [select_episodes(&decision.started, Phase::Firing), select_episodes(reported_ends, Phase::Resolved)]
+            .concat();
     if transitions.is_empty() {
         return Ok(Vec::new());
     }
@@ -211,7 +214,7 @@ async fn items(
             Subject::Account | Subject::Cluster(_) => (None, None),
         };
         let name = cluster.as_ref().map_or(user.as_deref(), |(_, name)| name.as_deref());
-        let whose = subject_text(episode.subject, &rule.scope, name);
+        let subject = subject_text(episode.subject, &rule.scope, name);
         let time = |ms| chrono::DateTime::from_timestamp_millis(ms).unwrap_or_default();
         Some(AlertItem {
             id: episode.id?,
@@ -220,7 +223,7 @@ async fn items(
             until: (phase == Phase::Resolved).then(|| time(episode.ended_key)),
             value: episode.value,
             unit: condition_unit(&rule.condition, flag),
-            text: alert_text(&rule.condition, flag, episode.value, &whose),
+            text: alert_text(&rule.condition, flag, episode.value, &subject),
             cluster,
             user,
             flag,
@@ -240,8 +243,10 @@ fn build_messages(
 ) -> Result<Vec<NewDelivery>, StoreError> {
     let channels = store.decrypt_alert_channels(rule)?;
     let targets = [(Channel::Webhook, channels.webhooks), (Channel::Email, channels.emails)];
-    let targets = targets.into_iter().flat_map(|(channel, to)| to.into_iter().map(move |to| (channel, to)));
-    let delivery = |(channel, to): (Channel, String)| {
+    let targets = targets
+        .into_iter()
+        .flat_map(|(channel, addresses)| addresses.into_iter().map(move |address| (channel, address)));
+    let delivery = |(channel, address): (Channel, String)| {
         let id = AlertDeliveryId(Uuid::now_v7());
         let message = Message {
             id,
@@ -252,15 +257,15 @@ fn build_messages(
             alerts: alerts.to_vec(),
         };
         let (target, body) = match channel {
-            Channel::Webhook => (Channels::redact_webhook(&to), message.json().to_string()),
-            Channel::Email => (to.clone(), message.text()),
+            Channel::Webhook => (Channels::redact_webhook(&address), message.json().to_string()),
+            Channel::Email => (address.clone(), message.text()),
         };
         NewDelivery {
             id,
             channel,
             event,
             target,
-            letter: MessageContent { to, title: message.title(), body },
+            content: MessageContent { to: address, title: message.title(), body },
         }
     };
     Ok(targets.map(delivery).collect())
@@ -272,25 +277,26 @@ pub(crate) enum Refusal {
     /// The rule does not exist.
     NotFound,
     /// Fields are invalid. Each entry has a field and its error.
-    Rules(Vec<(&'static str, AlertError)>),
+    InvalidFields(Vec<(&'static str, AlertError)>),
     /// The account has the maximum number of rules.
     TooMany,
 }
 
-/// The targets of a rule. `None` keeps the current ones.
+/// A change of a rule's targets. `None` keeps the current ones.
 #[derive(Clone)]
 pub(crate) struct Targets {
     pub(crate) webhooks: Option<Vec<String>>,
     pub(crate) emails: Option<Vec<String>>,
+    /// True if the signing key is replaced by a new one.
     pub(crate) new_secret: bool,
 }
 
 /// Returns the audit detail of a rule. Targets are counted only, because their addresses may be secrets.
-fn detail(wish: &RuleInput, channels: &Channels) -> Value {
+fn rule_detail(input: &RuleInput, channels: &Channels) -> Value {
     json!({
-        "name": wish.name,
-        "enabled": wish.enabled,
-        "condition": wish.condition,
+        "name": input.name,
+        "enabled": input.enabled,
+        "condition": input.condition,
         "webhooks": channels.webhooks.len(),
         "emails": channels.emails.len(),
     })
@@ -301,28 +307,28 @@ type Outcome<T> = Result<Result<T, Refusal>, StoreError>;
 /// Creates a rule and returns its secret, which is shown only once.
 pub(crate) async fn create(
     store: &AccountStore,
-    wish: RuleInput,
+    input: RuleInput,
     targets: Targets,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
 ) -> Outcome<(Model, SigningKey)> {
     let channels = Channels {
         webhooks: targets.webhooks.unwrap_or_default(),
         emails: targets.emails.unwrap_or_default(),
         secret: SigningKey::generate(&mut rand::rng()),
     };
-    let wrong = [wish.check(), channels.check()].concat();
-    if !wrong.is_empty() {
-        return Ok(Err(Refusal::Rules(wrong)));
+    let errors = [input.check(), channels.check()].concat();
+    if !errors.is_empty() {
+        return Ok(Err(Refusal::InvalidFields(errors)));
     }
     let secret = channels.secret.clone();
     let row = store.write(move |store| {
-        let (wish, channels) = (wish.clone(), channels.clone());
+        let (input, channels) = (input.clone(), channels.clone());
         Box::pin(async move {
             if store.alert_rule_count().await? >= MAX_RULES {
                 return Ok(None);
             }
-            let (id, detail) = (AlertRuleId(Uuid::now_v7()), detail(&wish, &channels));
-            let row = store.upsert_alert_rule(id, wish, &channels, by.at, by).await?;
+            let (id, detail) = (AlertRuleId(Uuid::now_v7()), rule_detail(&input, &channels));
+            let row = store.upsert_alert_rule(id, input, &channels, author.at, author).await?;
             store
                 .record_audit_entry(Entry::done(Action::CreateAlertRule, Target::AlertRule(id), detail))
                 .await?;
@@ -337,35 +343,35 @@ pub(crate) async fn create(
 pub(crate) async fn update(
     store: &AccountStore,
     id: AlertRuleId,
-    wish: RuleInput,
+    input: RuleInput,
     targets: Targets,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
 ) -> Outcome<(Model, Option<SigningKey>)> {
     store
         .write(move |store| {
-            let (wish, targets) = (wish.clone(), targets.clone());
+            let (input, targets) = (input.clone(), targets.clone());
             Box::pin(async move {
-                let Some(before) = store.lock_alert_rule(id).await? else {
+                let Some(current) = store.lock_alert_rule(id).await? else {
                     return Ok(Err(Refusal::NotFound));
                 };
-                let Channels { webhooks, emails, secret } = store.decrypt_alert_channels(&before)?;
+                let Channels { webhooks, emails, secret } = store.decrypt_alert_channels(&current)?;
                 let new_secret = targets.new_secret.then(|| SigningKey::generate(&mut rand::rng()));
                 let channels = Channels {
                     webhooks: targets.webhooks.unwrap_or(webhooks),
                     emails: targets.emails.unwrap_or(emails),
                     secret: new_secret.clone().unwrap_or(secret),
                 };
-                let wrong = [wish.check(), channels.check()].concat();
-                if !wrong.is_empty() {
-                    return Ok(Err(Refusal::Rules(wrong)));
+                let errors = [input.check(), channels.check()].concat();
+                if !errors.is_empty() {
+                    return Ok(Err(Refusal::InvalidFields(errors)));
                 }
-                let tells_other = before.condition != wish.condition || before.scope != wish.scope;
-                if tells_other || !wish.enabled {
-                    store.end_lasting_alerts(id, by.at).await?;
+                let is_redefined = current.condition != input.condition || current.scope != input.scope;
+                if is_redefined || !input.enabled {
+                    store.end_lasting_alerts(id, author.at).await?;
                 }
-                let mut detail = detail(&wish, &channels);
+                let mut detail = rule_detail(&input, &channels);
                 detail["new_secret"] = new_secret.is_some().into();
-                let row = store.upsert_alert_rule(id, wish, &channels, before.created_at, by).await?;
+                let row = store.upsert_alert_rule(id, input, &channels, current.created_at, author).await?;
                 store
                     .record_audit_entry(Entry::done(Action::UpdateAlertRule, Target::AlertRule(id), detail))
                     .await?;
@@ -389,8 +395,8 @@ pub(crate) enum TestOutcome {
 }
 
 /// Adds a test message for each target of a rule to the outbox. Each test may send twenty messages to
-/// receivers that did not ask for them, so a rule is tested at most once per [`TEST_INTERVAL`], and an
-/// account tests at most [`MAX_TESTS`] rules in it: rules can be deleted and created again.
+/// receivers that did not ask for them, so a rule is tested at most once per [`TEST_INTERVAL`]. An account
+/// tests at most [`MAX_TESTS`] rules in this time, since rules can be deleted and created again.
 pub(crate) async fn test(
     store: &AccountStore,
     slug: &str,

@@ -61,7 +61,7 @@ pub struct DeliveryRound {
     /// The number of messages that failed for good.
     pub failed: u64,
     /// True if more messages may be due now.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 /// The reason why a message did not arrive.
@@ -85,12 +85,13 @@ impl Deliveries {
     /// Returns a sender of the messages in `store`, with the settings of `config`.
     #[must_use]
     pub fn new(store: Store, clock: Arc<dyn Clock>, config: &AlertConfig) -> Self {
-        let reach = if config.private_targets { AllowedTargets::AnyAddress } else { AllowedTargets::Public };
+        let allowed_targets =
+            if config.private_targets { AllowedTargets::AnyAddress } else { AllowedTargets::Public };
         let mailer = config.smtp.as_ref().map(Mailer::new);
         Self {
             store,
             clock,
-            outgoing: OutgoingClient::with_allowed_targets(reach),
+            outgoing: OutgoingClient::with_allowed_targets(allowed_targets),
             mailer,
             after: Arc::default(),
         }
@@ -101,47 +102,49 @@ impl Deliveries {
     /// # Errors
     /// Returns an error if the due messages cannot be loaded.
     #[tracing::instrument(name = "app.alert_delivery.round", skip_all)]
-    pub async fn round(&self) -> Result<DeliveryRound, StoreError> {
-        let (due, more) = self.select_due().await?;
-        let mut sent = DeliveryRound { more, ..DeliveryRound::default() };
-        let outcomes = stream::iter(due).map(|due| self.deliver(due)).buffer_unordered(MAX_CONCURRENT);
+    pub async fn run_round(&self) -> Result<DeliveryRound, StoreError> {
+        let (deliveries, has_more) = self.select_due().await?;
+        let mut round = DeliveryRound { has_more, ..DeliveryRound::default() };
+        let outcomes = stream::iter(deliveries)
+            .map(|deliveries| self.deliver(deliveries))
+            .buffer_unordered(MAX_CONCURRENT);
         let mut outcomes = std::pin::pin!(outcomes);
         while let Some(outcome) = outcomes.next().await {
             match outcome {
-                Ok(Some(State::Delivered)) => sent.delivered += 1,
-                Ok(Some(State::Pending)) => sent.retried_messages += 1,
-                Ok(Some(State::Failed)) => sent.failed += 1,
+                Ok(Some(State::Delivered)) => round.delivered += 1,
+                Ok(Some(State::Pending)) => round.retried_messages += 1,
+                Ok(Some(State::Failed)) => round.failed += 1,
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(error = %Chain(&error), "failed to record the result of an alert delivery");
                 }
             }
         }
-        Ok(sent)
+        Ok(round)
     }
 
     /// Returns due messages, a few of each account, from the account after the last one served. The
     /// second value is true if more are due.
     async fn select_due(&self) -> Result<(Vec<DueDelivery>, bool), StoreError> {
         let mut after = self.after.lock().await;
-        let due = self.store.system().due_deliveries(self.clock.timestamp(), *after).await?;
-        let is_last = (due.len() as u64) < MAX_DUE_DELIVERIES;
-        let (mut taken, mut more) = (Vec::new(), !is_last || after.is_some());
+        let deliveries = self.store.system().due_deliveries(self.clock.timestamp(), *after).await?;
+        let is_last = (deliveries.len() as u64) < MAX_DUE_DELIVERIES;
+        let (mut selected, mut has_more) = (Vec::new(), !is_last || after.is_some());
         *after = None;
-        for of_account in due.chunk_by(|one, other| one.account_id == other.account_id) {
-            let part = of_account.len().min(MESSAGES_OF_ACCOUNT);
-            if taken.len() + part > MESSAGES {
-                return Ok((taken, true));
+        for account_deliveries in deliveries.chunk_by(|a, b| a.account_id == b.account_id) {
+            let count = account_deliveries.len().min(MESSAGES_OF_ACCOUNT);
+            if selected.len() + count > MESSAGES {
+                return Ok((selected, true));
             }
-            taken.extend_from_slice(&of_account[..part]);
-            *after = Some(of_account[0].account_id);
-            more |= part < of_account.len();
+            selected.extend_from_slice(&account_deliveries[..count]);
+            *after = Some(account_deliveries[0].account_id);
+            has_more |= count < account_deliveries.len();
         }
         // After the last account, the next round begins again at the first.
         if is_last {
             *after = None;
         }
-        Ok((taken, more))
+        Ok((selected, has_more))
     }
 
     /// Claims and sends a message, and stores the result. Returns `None` if another server has claimed
@@ -149,8 +152,8 @@ impl Deliveries {
     async fn deliver(&self, due: DueDelivery) -> Result<Option<State>, StoreError> {
         let store = self.store.for_background_work(due.account_id);
         let now = self.clock.timestamp().timestamp_millis();
-        let next = |attempts| now + 1_000 * retry_delay_after(attempts).unwrap_or(LAST_ATTEMPT);
-        let Some(row) = store.claim_delivery(due, next).await? else { return Ok(None) };
+        let next_attempt_at = |attempts| now + 1_000 * retry_delay_after(attempts).unwrap_or(LAST_ATTEMPT);
+        let Some(row) = store.claim_delivery(due, next_attempt_at).await? else { return Ok(None) };
         let outcome = if row.attempts > MAX_ATTEMPTS {
             Err(SendError::NoOutcome)
         } else {
@@ -160,9 +163,9 @@ impl Deliveries {
         let (state, reason) = match outcome {
             Ok(()) => (State::Delivered, None),
             Err(error) => {
-                let gone = matches!(error, SendError::NoRule | SendError::Mail(MailError::NoServer));
-                let last = gone || retry_delay_after(row.attempts).is_none();
-                let state = if last { State::Failed } else { State::Pending };
+                let is_final = matches!(error, SendError::NoRule | SendError::Mail(MailError::NoServer));
+                let is_last_attempt = is_final || retry_delay_after(row.attempts).is_none();
+                let state = if is_last_attempt { State::Failed } else { State::Pending };
                 let reason: String = Chain(&error).to_string().chars().take(MAX_REASON).collect();
                 tracing::info!(message = %row.id, attempts = row.attempts, %reason, ?state, "alert delivery failed");
                 (state, Some(reason))
@@ -174,15 +177,15 @@ impl Deliveries {
     }
 
     async fn send(&self, store: &AccountStore, row: &Model) -> Result<Result<(), SendError>, StoreError> {
-        let letter = match store.decrypt_message(row) {
-            Ok(letter) => letter,
+        let content = match store.decrypt_message(row) {
+            Ok(content) => content,
             Err(StoreError::Decryption(_)) => return Ok(Err(SendError::Sealed)),
             Err(error) => return Err(error),
         };
         match row.channel {
             Channel::Email => {
                 let Some(mailer) = &self.mailer else { return Ok(Err(MailError::NoServer.into())) };
-                let MessageContent { to, title, body } = letter;
+                let MessageContent { to, title, body } = content;
                 Ok(mailer.send(&row.id.to_string(), &to, &title, body).await.map_err(SendError::from))
             }
             Channel::Webhook => {
@@ -193,20 +196,20 @@ impl Deliveries {
                     Err(StoreError::Decryption(_)) => return Ok(Err(SendError::Sealed)),
                     Err(error) => return Err(error),
                 };
-                let signature = sign(secret.reveal(), self.clock.now().timestamp(), letter.body.as_bytes());
-                Ok(self.post(&letter, row, &signature).await)
+                let signature = sign(secret.reveal(), self.clock.now().timestamp(), content.body.as_bytes());
+                Ok(self.post(&content, row, &signature).await)
             }
         }
     }
 
-    async fn post(&self, letter: &MessageContent, row: &Model, signature: &str) -> Result<(), SendError> {
-        let url: Url = letter.to.parse().map_err(|_| SendError::Address)?;
+    async fn post(&self, content: &MessageContent, row: &Model, signature: &str) -> Result<(), SendError> {
+        let url: Url = content.to.parse().map_err(|_| SendError::Address)?;
         let request = Request::post("/")
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::USER_AGENT, concat!("galvo/", env!("CARGO_PKG_VERSION")))
             .header("Idempotency-Key", row.id.to_string())
             .header("Galvo-Signature", signature)
-            .body(letter.body.clone().into_bytes())
+            .body(content.body.clone().into_bytes())
             .map_err(|_| SendError::Address)?;
         match self.outgoing.send_for_status(&url, request).await? {
             status if status.is_success() => Ok(()),
@@ -218,6 +221,6 @@ impl Deliveries {
 /// Returns the time of a message's next attempt. `None` if its delivery has ended.
 #[must_use]
 pub fn next_attempt(row: &Model) -> Option<Timestamp> {
-    let due = (row.state == State::Pending).then_some(row.due_key)?;
-    chrono::DateTime::from_timestamp_millis(due).map(Timestamp::from)
+    let due_ms = (row.state == State::Pending).then_some(row.due_key)?;
+    chrono::DateTime::from_timestamp_millis(due_ms).map(Timestamp::from)
 }

@@ -23,22 +23,23 @@ pub(crate) async fn create(
     store: &AccountStore,
     viewer: &Viewer,
     holder: UserId,
-    wish: NewToken,
+    request: NewToken,
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
-    let (actor, scopes, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
+    let (actor, scopes, max_token_expiry) =
+        (viewer.user_id(), viewer.scopes().to_vec(), viewer.max_token_expiry());
     store
         .write(move |store| {
-            let (wish, scopes) = (wish.clone(), scopes.clone());
+            let (request, scopes) = (request.clone(), scopes.clone());
             Box::pin(async move {
                 let members = store.lock_members(&[actor, holder]).await?;
-                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(role) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 let Some(grant) = grant_of(&members, holder) else { return Ok(Err(Refusal::NotFound)) };
-                let own = CallerAccess { role: own, scopes: &scopes, expires_at: own_end };
+                let caller = CallerAccess { role, scopes: &scopes, expires_at: max_token_expiry };
                 let checked = if holder == actor {
-                    check_own_token(own, grant.ends_at, &wish, now)
+                    check_own_token(caller, grant.ends_at, &request, now)
                 } else {
-                    check_token(own, grant, &wish, now)
+                    check_token(caller, grant, &request, now)
                 };
                 if let Err(errors) = checked {
                     return Ok(Err(Refusal::Rules(errors)));
@@ -46,7 +47,7 @@ pub(crate) async fn create(
                 if store.count_valid_or_new_api_tokens(now).await? >= MAX_TOKENS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
-                let NewToken { label, scopes, expires_at } = wish;
+                let NewToken { label, scopes, expires_at } = request;
                 let (token, row) = new_token((store.account_id(), holder), &scopes, label, expires_at, now);
                 store.insert_api_token(row.clone()).await?;
                 let target = Target::ApiToken(row.identifier.clone());
@@ -68,12 +69,12 @@ pub(super) fn token_detail(token: &Model) -> Value {
     })
 }
 
-/// Revokes a token. A token that has ended does not change. With `owner`, only a token of that user is
-/// found, whatever the actor's role; without, the actor's role must not be below the one of the token's
-/// user.
+/// Revokes a token. A token that has ended does not change. With `holder`, only a token of that user is
+/// found, whatever the actor's role. Without `holder`, the actor's role must not be below the role of the
+/// token's user.
 pub(crate) async fn revoke(
     store: &AccountStore,
-    (actor, owner): (UserId, Option<UserId>),
+    (actor, holder): (UserId, Option<UserId>),
     identifier: String,
     now: Timestamp,
 ) -> Outcome<Model> {
@@ -82,22 +83,22 @@ pub(crate) async fn revoke(
             let identifier = identifier.clone();
             Box::pin(async move {
                 let token = store.api_token(&identifier).await?;
-                let token = token.filter(|token| owner.is_none_or(|owner| token.user_id == owner));
+                let token = token.filter(|token| holder.is_none_or(|holder| token.user_id == holder));
                 let Some(token) = token else { return Ok(Err(Refusal::NotFound)) };
                 let members = store.lock_members(&[actor, token.user_id]).await?;
-                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(own_role) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 // A token without its member no longer exists.
                 let Some(role) = role_of(&members, token.user_id) else { return Ok(Err(Refusal::NotFound)) };
-                if owner.is_none() && !manages(own, role) {
+                if holder.is_none() && !manages(own_role, role) {
                     return Ok(Err(AccessError::MemberAbove.into()));
                 }
-                Ok(Ok(end(&store, token, now).await?))
+                Ok(Ok(revoke_and_audit(&store, token, now).await?))
             })
         })
         .await
 }
 
-async fn end(store: &AccountStore, token: Model, now: Timestamp) -> Result<Model, StoreError> {
+async fn revoke_and_audit(store: &AccountStore, token: Model, now: Timestamp) -> Result<Model, StoreError> {
     store.revoke_api_token(token.id, now).await?;
     if token.revoked_at.is_none() {
         let (target, detail) = (Target::ApiToken(token.identifier.clone()), token_detail(&token));

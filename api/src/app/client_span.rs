@@ -68,34 +68,34 @@ impl ClientSpans {
         bytes: SectionBytes,
     ) -> Result<(), ClientSpanError> {
         let is_exceeded = self.quotas.load_usage(viewer).await?.exceeded().is_some();
-        let (now, report, by) = (self.clock.timestamp(), Arc::new(report), Reporter::of(viewer));
+        let (now, report, reporter) = (self.clock.timestamp(), Arc::new(report), Reporter::of(viewer));
         let write = move |store: AccountStore| -> Write<Result<i64, ClientSpanError>> {
             let report = Arc::clone(&report);
             Box::pin(async move {
                 // The lock keeps the cluster from being hidden before its data is counted.
-                let Some((known, None)) = store.lock_with_removal(cluster).await? else {
+                let Some((row, None)) = store.lock_with_removal(cluster).await? else {
                     return Ok(Err(ClientSpanError::NoCluster));
                 };
-                if let Err(refusal) = by.check_owner(known.user_id) {
+                if let Err(refusal) = reporter.check_owner(row.user_id) {
                     return Ok(Err(refusal.into()));
                 }
                 let accepted = store.accepted().await?;
                 if is_exceeded || !accepted.accepts(DataClass::Tasks) {
                     return Ok(Ok(0));
                 }
-                let with_code = accepted.accepts(DataClass::Code);
+                let accepts_code = accepted.accepts(DataClass::Code);
                 let row = client_span::Model {
                     account_id: store.account_id(),
                     cluster_id: cluster,
                     span_id: span,
                     started_at: report.start.timestamp(),
                     stopped_at: report.stop.timestamp(),
-                    code: if with_code { report.stacks() } else { CodeStacks::default() },
+                    code: if accepts_code { report.stacks() } else { CodeStacks::default() },
                 };
                 if !store.record_client_span(row).await? {
                     return Ok(Ok(0));
                 }
-                if with_code {
+                if accepts_code {
                     let texts: Vec<_> = report.texts().collect();
                     store.record_code(now, texts.iter().map(|(hash, text)| (hash, *text))).await?;
                 }

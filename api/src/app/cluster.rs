@@ -10,7 +10,7 @@ use crate::{
     store::{AccountStore, HandOverOutcome, RemovalCounts, StoreError, SystemStore},
 };
 
-/// The operator's view of clusters.
+/// The operator's access to clusters.
 #[derive(Clone)]
 pub struct Clusters {
     store: SystemStore,
@@ -46,7 +46,7 @@ pub enum ClusterError {
 }
 
 impl Clusters {
-    /// Returns the operator's view of `store`.
+    /// Returns the operator's access to the clusters in `store`.
     #[must_use]
     pub fn new(store: SystemStore, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
@@ -63,7 +63,7 @@ impl Clusters {
         states: &[State],
         limit: u64,
     ) -> Result<Vec<cluster::Model>, ClusterError> {
-        let id = self.account(account).await?;
+        let id = self.account_id(account).await?;
         Ok(self.store.newest_clusters(id, states, limit).await?)
     }
 
@@ -77,8 +77,8 @@ impl Clusters {
         id: ClusterId,
         reason: Option<StopReason>,
     ) -> Result<(), ClusterError> {
-        let of = self.account(account).await?;
-        match self.store.stop_cluster(of, id, reason, self.clock.timestamp()).await? {
+        let account_id = self.account_id(account).await?;
+        match self.store.stop_cluster(account_id, id, reason, self.clock.timestamp()).await? {
             Some(row) if row.status == cluster::Status::Closed => Err(ClusterError::Closed(id.0)),
             Some(_) => Ok(()),
             None => Err(ClusterError::NoCluster(id.0, account.clone())),
@@ -91,7 +91,7 @@ impl Clusters {
     /// [`ClusterError`]
     pub async fn hand_over(&self, account: &Slug, id: ClusterId, user: &Slug) -> Result<(), ClusterError> {
         let no_member = || ClusterError::NoMember(user.clone(), account.clone());
-        let store = self.view(account).await?;
+        let store = self.account_store(account).await?;
         let user = self.store.user_by_name(user.as_str()).await?.ok_or_else(no_member)?;
         match store.transfer_cluster(id, user.id, self.clock.timestamp()).await? {
             HandOverOutcome::Done(_) => Ok(()),
@@ -105,7 +105,7 @@ impl Clusters {
     /// # Errors
     /// [`ClusterError`]
     pub async fn delete(&self, account: &Slug, id: ClusterId) -> Result<(), ClusterError> {
-        if self.view(account).await?.delete_cluster(id, self.clock.timestamp()).await? {
+        if self.account_store(account).await?.delete_cluster(id, self.clock.timestamp()).await? {
             Ok(())
         } else {
             Err(ClusterError::NoCluster(id.0, account.clone()))
@@ -125,7 +125,7 @@ impl Clusters {
         since: Timestamp,
         confirm: bool,
     ) -> Result<RemovalCounts, ClusterError> {
-        let store = self.view_with_token(account, token).await?;
+        let store = self.account_store_with_token(account, token).await?;
         let now = self.clock.timestamp();
         if !confirm {
             store.quarantine_reports(token, since, now).await?;
@@ -142,23 +142,28 @@ impl Clusters {
     /// # Errors
     /// [`ClusterError`]
     pub async fn restore_token(&self, account: &Slug, token: &str) -> Result<u64, ClusterError> {
-        let store = self.view_with_token(account, token).await?;
+        let store = self.account_store_with_token(account, token).await?;
         Ok(store.restore_reports(token, self.clock.timestamp()).await?)
     }
 
-    async fn view_with_token(&self, account: &Slug, token: &str) -> Result<AccountStore, ClusterError> {
-        let store = self.view(account).await?;
-        let known = store.has_token_or_reports(token).await?;
-        if known { Ok(store) } else { Err(ClusterError::NoToken(token.to_owned(), account.clone())) }
+    /// Returns the store of the account, if the token exists or clusters were reported with it.
+    async fn account_store_with_token(
+        &self,
+        account: &Slug,
+        token: &str,
+    ) -> Result<AccountStore, ClusterError> {
+        let store = self.account_store(account).await?;
+        let exists = store.has_token_or_reports(token).await?;
+        if exists { Ok(store) } else { Err(ClusterError::NoToken(token.to_owned(), account.clone())) }
     }
 
     /// Returns the store of the account for changes by an operator.
-    async fn view(&self, account: &Slug) -> Result<AccountStore, ClusterError> {
-        let id = self.account(account).await?;
+    async fn account_store(&self, account: &Slug) -> Result<AccountStore, ClusterError> {
+        let id = self.account_id(account).await?;
         Ok(self.store.for_operator(id, Actor::operator(self.clock.timestamp())))
     }
 
-    async fn account(&self, slug: &Slug) -> Result<entity::ids::AccountId, ClusterError> {
+    async fn account_id(&self, slug: &Slug) -> Result<entity::ids::AccountId, ClusterError> {
         let account = self.store.account_by_slug(slug).await?;
         account.map(|account| account.id).ok_or_else(|| ClusterError::NoAccount(slug.clone()))
     }

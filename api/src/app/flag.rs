@@ -75,7 +75,7 @@ pub struct FlagRound {
     /// The number of clusters that failed to evaluate. The next round evaluates them again.
     pub failed: u64,
     /// True if clusters are left that the next round can evaluate at once.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 impl Flags {
@@ -86,66 +86,77 @@ impl Flags {
     }
 
     /// Evaluates the clusters that reported since the last round, and those with flags that no longer
-    /// report. Evaluates a bounded number of each account, and stops after `until`. The next round
+    /// report. Evaluates a bounded number of each account, and stops after `deadline`. The next round
     /// continues where a stopped one ended.
     ///
     /// # Errors
     /// Returns an error if the clusters cannot be loaded.
     #[tracing::instrument(name = "app.flag.round", skip_all)]
-    pub async fn round(&self, now: Timestamp, until: Instant) -> Result<FlagRound, StoreError> {
+    pub async fn run_round(&self, now: Timestamp, deadline: Instant) -> Result<FlagRound, StoreError> {
         let (now_ms, mut outcome) = (now.timestamp_millis(), FlagRound::default());
         let mut progress = self.progress.lock().await;
         let started_at = *progress.started_at.get_or_insert(now_ms);
-        let seen_since = progress.last_round_at.map_or(now_ms - DAY_MS, |last| last - MAX_STORE_DELAY_MS);
+        let seen_since = progress
+            .last_round_at
+            .map_or(now_ms - DAY_MS, |last_round_at| last_round_at - MAX_STORE_DELAY_MS);
         loop {
             let accounts = self.store.system().accounts_after(progress.after, ACCOUNTS).await?;
-            let Some(last) = accounts.last().copied() else { break };
-            let before = progress.after.unwrap_or(AccountId(Uuid::nil()));
+            let Some(last_account) = accounts.last().copied() else { break };
+            let previous_account = progress.after.unwrap_or(AccountId(Uuid::nil()));
             let system = self.store.system();
-            let due = system
-                .find_clusters_to_evaluate(seen_since, now_ms - DAY_MS, (before, ClusterId(i64::MAX)), last)
+            let due_clusters = system
+                .find_clusters_to_evaluate(
+                    seen_since,
+                    now_ms - DAY_MS,
+                    (previous_account, ClusterId(i64::MAX)),
+                    last_account,
+                )
                 .await?;
-            let is_cut = due.len() as u64 == MAX_DUE_CLUSTERS;
+            let is_cut = due_clusters.len() as u64 == MAX_DUE_CLUSTERS;
             // The accounts after a full page belong to the next page, except the account in which this
             // page ends.
-            let last = due.last().filter(|_| is_cut).map_or(last, |cluster| cluster.account_id);
-            let fresh = AccountProgress { seen_since, started_at, after: None, failed: false };
-            let mut passes: BTreeMap<AccountId, (AccountProgress, Vec<DueCluster>, bool)> = BTreeMap::new();
-            for clusters in due.chunk_by(|one, other| one.account_id == other.account_id) {
+            let last_account =
+                due_clusters.last().filter(|_| is_cut).map_or(last_account, |cluster| cluster.account_id);
+            let new_pass = AccountProgress { seen_since, started_at, after: None, failed: false };
+            let mut account_passes: BTreeMap<AccountId, (AccountProgress, Vec<DueCluster>, bool)> =
+                BTreeMap::new();
+            for clusters in due_clusters.chunk_by(|a, b| a.account_id == b.account_id) {
                 let account = clusters[0].account_id;
                 if !progress.unfinished.contains_key(&account) {
-                    passes.insert(account, (fresh, clusters.to_vec(), is_cut && account == last));
+                    account_passes
+                        .insert(account, (new_pass, clusters.to_vec(), is_cut && account == last_account));
                 }
             }
             let unfinished: Vec<(AccountId, AccountProgress)> = progress
                 .unfinished
                 .iter()
-                .filter(|(account, _)| **account > before && **account <= last)
+                .filter(|(account, _)| **account > previous_account && **account <= last_account)
                 .map(|(account, unfinished)| (*account, *unfinished))
                 .collect();
             for (account, unfinished) in unfinished {
                 let after = (account, unfinished.after.unwrap_or(ClusterId(i64::MIN)));
-                let due = system
+                let due_clusters = system
                     .find_clusters_to_evaluate(unfinished.seen_since, now_ms - DAY_MS, after, account)
                     .await?;
-                let is_cut = due.len() as u64 == MAX_DUE_CLUSTERS;
-                passes.insert(account, (unfinished, due, is_cut));
+                let is_cut = due_clusters.len() as u64 == MAX_DUE_CLUSTERS;
+                account_passes.insert(account, (unfinished, due_clusters, is_cut));
             }
-            for (account, (pass, due, is_cut)) in passes {
-                let more = self.evaluate_account(account, pass, &due, is_cut, now, &mut outcome).await;
-                match more {
+            for (account, (pass, due_clusters, is_cut)) in account_passes {
+                let remaining =
+                    self.evaluate_account(account, pass, &due_clusters, is_cut, now, &mut outcome).await;
+                match remaining {
                     Some(unfinished) => drop(progress.unfinished.insert(account, unfinished)),
                     None => drop(progress.unfinished.remove(&account)),
                 }
                 progress.after = Some(account);
-                if Instant::now() >= until {
-                    return Ok(FlagRound { more: true, ..outcome });
+                if Instant::now() >= deadline {
+                    return Ok(FlagRound { has_more: true, ..outcome });
                 }
             }
-            progress.after = Some(last);
+            progress.after = Some(last_account);
         }
         (progress.after, progress.started_at, progress.last_round_at) = (None, None, Some(started_at));
-        outcome.more =
+        outcome.has_more =
             outcome.failed == 0 && progress.unfinished.values().any(|unfinished| unfinished.after.is_some());
         Ok(outcome)
     }
@@ -156,12 +167,12 @@ impl Flags {
         &self,
         account: AccountId,
         pass: AccountProgress,
-        due: &[DueCluster],
+        due_clusters: &[DueCluster],
         is_cut: bool,
         now: Timestamp,
         outcome: &mut FlagRound,
     ) -> Option<AccountProgress> {
-        let clusters = first_clusters(due);
+        let clusters = first_clusters(due_clusters);
         if !clusters.is_empty() {
             match evaluate_clusters(&self.store.for_background_work(account), &clusters, now).await {
                 Ok(changed) => outcome.changed += changed,
@@ -170,30 +181,31 @@ impl Flags {
                 Err(error) => {
                     outcome.failed += clusters.len() as u64;
                     tracing::warn!(%account, error = %Chain(&error), "failed to evaluate the flags of clusters");
-                    let last = clusters.last().copied().filter(|_| clusters.len() < due.len());
-                    return Some(AccountProgress { after: last, failed: true, ..pass });
+                    let resume_after =
+                        clusters.last().copied().filter(|_| clusters.len() < due_clusters.len());
+                    return Some(AccountProgress { after: resume_after, failed: true, ..pass });
                 }
             }
         }
-        if clusters.len() < due.len() || is_cut {
+        if clusters.len() < due_clusters.len() || is_cut {
             return Some(AccountProgress { after: clusters.last().copied(), ..pass });
         }
         // A new pass covers the clusters that reported during this one.
         let seen_since = if pass.failed { pass.seen_since } else { pass.started_at - MAX_STORE_DELAY_MS };
-        let again =
+        let next_pass =
             AccountProgress { seen_since, started_at: now.timestamp_millis(), after: None, failed: false };
-        pass.after.map(|_| again)
+        pass.after.map(|_| next_pass)
     }
 }
 
 /// Returns the first clusters of an account, few enough to be evaluated together.
-fn first_clusters(due: &[DueCluster]) -> Vec<ClusterId> {
+fn first_clusters(due_clusters: &[DueCluster]) -> Vec<ClusterId> {
     let mut workers = 0;
-    let fits = |(place, cluster): &(usize, &DueCluster)| {
+    let fits = |(index, cluster): &(usize, &DueCluster)| {
         workers += cluster.workers;
-        *place == 0 || (*place < CLUSTERS && workers <= WORKERS)
+        *index == 0 || (*index < CLUSTERS && workers <= WORKERS)
     };
-    due.iter().enumerate().take_while(fits).map(|(_, cluster)| cluster.cluster_id).collect()
+    due_clusters.iter().enumerate().take_while(fits).map(|(_, cluster)| cluster.cluster_id).collect()
 }
 
 async fn evaluate_clusters(
@@ -203,21 +215,21 @@ async fn evaluate_clusters(
 ) -> Result<u64, StoreError> {
     let timeout = store.idle_policy().await?.and_then(|policy| policy.timeout_seconds);
     let mut facts = store.flag_facts(clusters, timeout, now).await?;
-    let many: Vec<ClusterId> = facts
+    let large_graphs: Vec<ClusterId> = facts
         .iter()
         .filter(|(_, facts)| needs_largest_function(facts))
         .map(|(cluster, _)| *cluster)
         .collect();
-    if !many.is_empty() {
-        for (cluster, function) in store.largest_functions(&many).await? {
+    if !large_graphs.is_empty() {
+        for (cluster, function) in store.largest_functions(&large_graphs).await? {
             if let Some(facts) = facts.get_mut(&cluster) {
                 facts.largest = Some(function);
             }
         }
     }
-    let known = store.load_flags(clusters).await?;
-    let of = |cluster| known.get(&cluster).map_or(&[][..], Vec::as_slice);
-    facts.retain(|cluster, facts| !decide(facts, of(*cluster)).is_empty());
+    let flags = store.load_flags(clusters).await?;
+    let flags_of = |cluster| flags.get(&cluster).map_or(&[][..], Vec::as_slice);
+    facts.retain(|cluster, facts| !decide(facts, flags_of(*cluster)).is_empty());
     if facts.is_empty() {
         return Ok(0);
     }
@@ -228,14 +240,15 @@ async fn evaluate_clusters(
             // The lock serializes servers that evaluate the same clusters. The later one finds the
             // decisions of the first.
             let clusters: Vec<ClusterId> = facts.keys().copied().collect();
-            let mut held = store.lock_clusters(&clusters).await?;
-            let known = store.load_flags(&clusters).await?;
-            let of = |cluster| known.get(&cluster).map_or(&[][..], Vec::as_slice);
+            let mut locked_clusters = store.lock_clusters(&clusters).await?;
+            let flags = store.load_flags(&clusters).await?;
+            let flags_of = |cluster| flags.get(&cluster).map_or(&[][..], Vec::as_slice);
             let decisions: BTreeMap<ClusterId, Decision> =
-                facts.iter().map(|(cluster, facts)| (*cluster, decide(facts, of(*cluster)))).collect();
+                facts.iter().map(|(cluster, facts)| (*cluster, decide(facts, flags_of(*cluster)))).collect();
             store.record_flags(&decisions, || FlagId(Uuid::now_v7())).await?;
-            held.retain(|(cluster, _)| decisions.get(cluster).is_some_and(|decision| !decision.is_empty()));
-            store.record_flag_changes(&held, now).await?;
+            locked_clusters
+                .retain(|(cluster, _)| decisions.get(cluster).is_some_and(|decision| !decision.is_empty()));
+            store.record_flag_changes(&locked_clusters, now).await?;
             Ok(decisions)
         })
     });
@@ -244,7 +257,7 @@ async fn evaluate_clusters(
 
 /// Logs the stored changes of flags. All changes pass through this function. Returns their number.
 fn log_changes(decisions: &BTreeMap<ClusterId, Decision>) -> u64 {
-    let changed = decisions.values().flat_map(|decision| &decision.changed);
-    changed.inspect(|flag| tracing::debug!(kind = ?flag.kind, value = flag.value, "flag changed")).count()
+    let flags = decisions.values().flat_map(|decision| &decision.changed);
+    flags.inspect(|flag| tracing::debug!(kind = ?flag.kind, value = flag.value, "flag changed")).count()
         as u64
 }

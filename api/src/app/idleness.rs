@@ -54,39 +54,41 @@ impl StopDecision {
 pub(super) async fn decide_stop(
     store: &AccountStore,
     row: &Model,
-    known: IdlenessFacts,
+    facts: IdlenessFacts,
     now: Timestamp,
 ) -> Result<StopDecision, StoreError> {
-    if known.was_silent && row.idle_since.is_some() {
+    if facts.was_silent && row.idle_since.is_some() {
         // During the silence no one could see the pending stop or keep the cluster alive.
         store.restart_idle_count(row.id, now).await?;
     }
-    let wanted = decide_state(store, row, known, now).await?;
-    let kept = known.kept_until.map_or(0.0, |until| (until.0 - now.0).as_seconds_f64().max(0.0));
-    Ok(StopDecision { keep_alive_seconds: kept, ..wanted })
+    let decision = decide_state(store, row, facts, now).await?;
+    let keep_alive_seconds =
+        facts.kept_until.map_or(0.0, |until| (until.0 - now.0).as_seconds_f64().max(0.0));
+    Ok(StopDecision { keep_alive_seconds, ..decision })
 }
 
 async fn decide_state(
     store: &AccountStore,
     row: &Model,
-    known: IdlenessFacts,
+    facts: IdlenessFacts,
     now: Timestamp,
 ) -> Result<StopDecision, StoreError> {
     let idle = idle_ms(row);
-    let is_due = idle.zip(known.idle_due_seconds).is_some_and(|(idle, due)| idle >= 1_000 * due);
-    let is_asked = row.desired_state == DesiredState::Stopped;
-    if row.status == Status::Closed || !(is_due || is_asked) {
+    let is_due =
+        idle.zip(facts.idle_due_seconds).is_some_and(|(idle, due_seconds)| idle >= 1_000 * due_seconds);
+    let is_stop_requested = row.desired_state == DesiredState::Stopped;
+    if row.status == Status::Closed || !(is_due || is_stop_requested) {
         return Ok(StopDecision::of(row.desired_state));
     }
     let control = store.cluster_control(row.id).await?;
-    if is_asked && control.stop_origin != Some(StopOrigin::IdlePolicy) {
+    if is_stop_requested && control.stop_origin != Some(StopOrigin::IdlePolicy) {
         return user_stop(store, &control).await;
     }
     match policy_action(store, row, &control, now).await? {
         IdleAction::Stop => {
             // The reason of the first decision is repeated until the scheduler stops.
             let reason = match &control.stop_reason {
-                Some(reason) if is_asked => reason.clone(),
+                Some(reason) if is_stop_requested => reason.clone(),
                 _ => {
                     let reason = StopReason::idle_for(idle.unwrap_or_default());
                     store.stop_idle_cluster(row, control.clone(), reason.clone(), now).await?;
@@ -97,7 +99,8 @@ async fn decide_state(
             return Ok(StopDecision::stopped(StopSentence { origin, user: None, reason }, true));
         }
         order @ (IdleAction::Warn | IdleAction::Nothing) => {
-            let control = if is_asked { store.withdraw_stop(row, control, now).await? } else { control };
+            let control =
+                if is_stop_requested { store.withdraw_stop(row, control, now).await? } else { control };
             if order == IdleAction::Warn {
                 store.mark_idle_cluster(row, control, now).await?;
             }

@@ -25,23 +25,23 @@ use crate::{
 pub(crate) async fn create(
     store: &AccountStore,
     actor: UserId,
-    wish: NewInvitation,
+    invitation: NewInvitation,
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
     store
         .write(move |store| {
-            let wish = wish.clone();
+            let invitation = invitation.clone();
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
-                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
-                let expires_at = match check_invitation(own, &wish, now) {
+                let Some(own_role) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let expires_at = match check_invitation(own_role, &invitation, now) {
                     Ok(end) => end,
                     Err(errors) => return Ok(Err(errors.into())),
                 };
                 if store.open_invitation_count(now).await? >= MAX_INVITATIONS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
-                let (secret, row) = new_invitation((store.account_id(), actor), wish, expires_at, now);
+                let (secret, row) = new_invitation((store.account_id(), actor), invitation, expires_at, now);
                 store.add_invitation(row.clone()).await?;
                 let target = Target::Invitation(row.identifier.clone());
                 let detail = invitation_detail(&row);
@@ -73,11 +73,11 @@ pub(crate) async fn revoke(
             let identifier = identifier.clone();
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
-                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(own_role) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 let Some(invitation) = store.invitation(&identifier).await? else {
                     return Ok(Err(Refusal::NotFound));
                 };
-                if !manages(own, invitation.role) {
+                if !manages(own_role, invitation.role) {
                     return Ok(Err(AccessError::AboveOwnRole.into()));
                 }
                 if store.revoke_invitation(invitation.id, now).await? {
@@ -95,7 +95,7 @@ pub(crate) async fn revoke(
 /// Returns a new invitation and its row, which is not stored yet. Its secret has the format of a token.
 pub(super) fn new_invitation(
     (account_id, invited_by): (AccountId, UserId),
-    wish: NewInvitation,
+    invitation: NewInvitation,
     expires_at: Timestamp,
     now: Timestamp,
 ) -> (ApiToken, Model) {
@@ -105,10 +105,10 @@ pub(super) fn new_invitation(
         identifier: secret.identifier().to_owned(),
         secret_hash: secret.secret_hash().to_vec(),
         account_id,
-        name: wish.name.map(|name| name.to_string()),
-        label: wish.label,
-        role: wish.grant.role,
-        ends_at: wish.grant.ends_at,
+        name: invitation.name.map(|name| name.to_string()),
+        label: invitation.label,
+        role: invitation.grant.role,
+        ends_at: invitation.grant.ends_at,
         invited_by,
         created_at: now,
         expires_at,

@@ -55,20 +55,20 @@ pub(crate) async fn add(
     grant: Grant,
     now: Timestamp,
 ) -> Outcome<Model> {
-    let new = new_user(name, &mut rand::rng(), now);
+    let new_user = new_user(name, &mut rand::rng(), now);
     store
         .write(move |store| {
-            let new = new.clone();
+            let new_user = new_user.clone();
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
-                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
-                if let Err(errors) = check_grant(own, grant, now) {
+                let Some(own_role) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                if let Err(errors) = check_grant(own_role, grant, now) {
                     return Ok(Err(errors.into()));
                 }
                 if store.member_count().await? >= MAX_MEMBERS {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
-                let user = store.find_or_add_user(new).await?;
+                let user = store.find_or_add_user(new_user).await?;
                 let account_id = store.account_id();
                 let Grant { role, ends_at } = grant;
                 let member = Model { account_id, user_id: user.id, role, created_at: now, ends_at };
@@ -105,16 +105,16 @@ pub(crate) async fn delete(
     user: UserId,
     now: Timestamp,
 ) -> Outcome<u64> {
-    let ended = change_as(store, actor, user, (None, Action::DeleteUser), now).await?;
-    let is_gone = matches!(ended, Err(Refusal::NotFound));
-    if let Err(refusal) = ended
-        && !is_gone
+    let change = change_as(store, actor, user, (None, Action::DeleteUser), now).await?;
+    let is_former_member = matches!(change, Err(Refusal::NotFound));
+    if let Err(refusal) = change
+        && !is_former_member
     {
         return Ok(Err(refusal));
     }
     let clusters = store.delete_user_clusters(user, now).await?;
     store.delete_performance_reports_of(user).await?;
-    if is_gone {
+    if is_former_member {
         if clusters == 0 {
             return Ok(Err(Refusal::NotFound));
         }
@@ -124,24 +124,24 @@ pub(crate) async fn delete(
     Ok(Ok(clusters))
 }
 
-/// Does the same as [`change`], and records the end of a membership under the action `ended`.
+/// Does the same as [`change`], and records the end of a membership under `removal_action`.
 async fn change_as(
     store: &AccountStore,
     actor: UserId,
     user: UserId,
-    (after, ended): (Option<Grant>, Action),
+    (after, removal_action): (Option<Grant>, Action),
     now: Timestamp,
 ) -> Outcome<Model> {
     store
         .write(move |store| {
             Box::pin(async move {
                 let members = store.lock_members(&[actor, user]).await?;
-                let Some(own) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
+                let Some(own_role) = role_of(&members, actor) else { return Ok(Err(Refusal::NoMember)) };
                 let Some(member) = members.iter().find(|member| member.user_id == user) else {
                     return Ok(Err(Refusal::NotFound));
                 };
                 let owners = members.iter().filter(|member| member.role == Role::Owner).count();
-                if let Err(errors) = check_change(own, member.role, after, owners, now) {
+                if let Err(errors) = check_change(own_role, member.role, after, owners, now) {
                     return Ok(Err(errors.into()));
                 }
                 let mut member = member.clone();
@@ -153,7 +153,7 @@ async fn change_as(
                         let after = membership_detail(grant.role, grant.ends_at);
                         (Action::SetMemberRole, json!({ "before": before, "after": after }))
                     }
-                    None => (ended, json!({ "before": before })),
+                    None => (removal_action, json!({ "before": before })),
                 };
                 store.record_audit_entry(Entry::done(action, Target::User(user), detail)).await?;
                 if let Some(grant) = after {

@@ -19,47 +19,52 @@ pub(super) async fn accepted_part(report: &Arc<Report>, accepted: &Accepted) -> 
         return Arc::clone(report);
     }
     let (report, accepted) = (Arc::clone(report), accepted.clone());
-    run_blocking(move || part(&report, &accepted)).await
+    run_blocking(move || reduce_report(&report, &accepted)).await
 }
 
-fn part(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
+fn reduce_report(report: &Arc<Report>, accepted: &Accepted) -> Arc<Report> {
     let refuses = |class| !accepted.accepts(class);
     if accepted.accepts_all() && !report.events.iter().any(event_may_hold_source) {
         return Arc::clone(report);
     }
-    let mut part = Report::clone(report);
+    let mut reduced = Report::clone(report);
     if refuses(DataClass::Tasks) {
-        part.task_groups.clear();
-        part.computations.clear();
-        part.spans.clear();
-        part.fine_metrics.clear();
-        part.function_activity.clear();
-        part.usage.items_mut().iter_mut().for_each(|hour| hour.functions.clear());
-        for worker in part.workers.items_mut() {
+        reduced.task_groups.clear();
+        reduced.computations.clear();
+        reduced.spans.clear();
+        reduced.fine_metrics.clear();
+        reduced.function_activity.clear();
+        reduced.usage.items_mut().iter_mut().for_each(|hour| hour.functions.clear());
+        for worker in reduced.workers.items_mut() {
             worker.processing_keys.clear();
             worker.processing_functions = None;
         }
-        part.profiles.items_mut().iter_mut().for_each(|profile| profile.functions.clear());
+        reduced.profiles.items_mut().iter_mut().for_each(|profile| profile.functions.clear());
     }
     if refuses(DataClass::UserErrors) {
-        part.errors.retain(|error| error.origin() == ErrorOrigin::Dask);
+        reduced.errors.retain(|error| error.origin() == ErrorOrigin::Dask);
     }
     if refuses(DataClass::Profiles) {
-        part.profiles.clear();
+        reduced.profiles.clear();
     }
     if refuses(DataClass::Events) {
-        part.events.clear();
+        reduced.events.clear();
     }
     if refuses(DataClass::Logs) {
-        part.logs.clear();
+        reduced.logs.clear();
     }
     if refuses(DataClass::Code) {
-        without_code(&mut part);
+        without_code(&mut reduced);
     }
     // Independent of the account's data policy: events are not encrypted, so they must never contain
     // code.
-    part.events.items_mut().iter_mut().filter(|event| event_may_hold_source(event)).for_each(without_source);
-    Arc::new(part)
+    reduced
+        .events
+        .items_mut()
+        .iter_mut()
+        .filter(|event| event_may_hold_source(event))
+        .for_each(without_source);
+    Arc::new(reduced)
 }
 
 fn without_code(report: &mut Report) {

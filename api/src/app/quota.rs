@@ -1,5 +1,5 @@
-//! The quotas of accounts, their changes, and their use, which is checked before a report is stored and
-//! cached in memory.
+//! The quotas of accounts, their changes, and their usage, which is cached in memory and checked before a
+//! report is stored.
 //!
 //! The transaction that stores a report counts it (`store/accounts/ingest_day.rs`). The cache adds the
 //! reports this server stores and is refreshed every minute, so reports to other servers count up to a minute
@@ -25,21 +25,21 @@ use crate::{
         quota::{CredentialUsage, LimitedParty, Quota, QuotaStatus, QuotaUse},
         retention::DAY,
     },
-    shares::Member,
+    shares::GroupMember,
     store::{Store, StoreError},
 };
 
 /// The maximum number of cached accounts.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
+const MAX_CACHED_ACCOUNTS: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
 
 /// The lifetime of a cached entry, in milliseconds.
-const FRESH: i64 = 60 * 1_000;
+const CACHE_LIFETIME_MS: i64 = 60 * 1_000;
 
-/// The time for which a credential counts as one that sends reports, in milliseconds.
-const ACTIVE: i64 = 7 * DAY;
+/// The time after its last report in which a credential counts as active, in milliseconds.
+const ACTIVE_PERIOD_MS: i64 = 7 * DAY;
 
-/// The maximum number of credentials that are remembered of an account. Of more, the one that has been
-/// silent longest is forgotten.
+/// The maximum number of cached credentials of an account. If there are more, the one with the earliest last
+/// report is removed.
 const MAX_CREDENTIALS: usize = 1_000;
 
 /// The retry delay for an account that stores too much, in seconds: the retention job takes up to an
@@ -67,19 +67,19 @@ impl QuotaChange {
     pub(super) fn apply(
         self,
         account: AccountId,
-        before: Option<&quota::Model>,
+        current: Option<&quota::Model>,
         now: Timestamp,
     ) -> quota::Model {
-        let or = |wish: Option<Option<i64>>, of: fn(&quota::Model) -> Option<i64>| {
-            wish.unwrap_or_else(|| before.and_then(of))
+        let changed_or_current = |change: Option<Option<i64>>, field: fn(&quota::Model) -> Option<i64>| {
+            change.unwrap_or_else(|| current.and_then(field))
         };
         quota::Model {
             account_id: account,
-            stored_bytes: or(self.stored_bytes, |row| row.stored_bytes),
-            daily_bytes: or(self.daily_bytes, |row| row.daily_bytes),
-            daily_clusters: or(self.daily_clusters, |row| row.daily_clusters),
-            cluster_threads: or(self.cluster_threads, |row| row.cluster_threads),
-            retention_days: or(self.retention_days, |row| row.retention_days),
+            stored_bytes: changed_or_current(self.stored_bytes, |row| row.stored_bytes),
+            daily_bytes: changed_or_current(self.daily_bytes, |row| row.daily_bytes),
+            daily_clusters: changed_or_current(self.daily_clusters, |row| row.daily_clusters),
+            cluster_threads: changed_or_current(self.cluster_threads, |row| row.cluster_threads),
+            retention_days: changed_or_current(self.retention_days, |row| row.retention_days),
             changed_at: now,
         }
     }
@@ -87,16 +87,16 @@ impl QuotaChange {
 
 /// Returns an account's quotas as the detail of an audit entry.
 pub(super) fn quota_detail(row: &quota::Model) -> Value {
-    let shown = |limit: Option<i64>| match limit {
+    let limit_value = |limit: Option<i64>| match limit {
         Some(quota::UNLIMITED) => json!("none"),
         limit => json!(limit),
     };
     json!({
-        "stored_bytes": shown(row.stored_bytes),
-        "daily_bytes": shown(row.daily_bytes),
-        "daily_clusters": shown(row.daily_clusters),
-        "cluster_threads": shown(row.cluster_threads),
-        "retention_days": shown(row.retention_days),
+        "stored_bytes": limit_value(row.stored_bytes),
+        "daily_bytes": limit_value(row.daily_bytes),
+        "daily_clusters": limit_value(row.daily_clusters),
+        "cluster_threads": limit_value(row.cluster_threads),
+        "retention_days": limit_value(row.retention_days),
     })
 }
 
@@ -105,10 +105,10 @@ pub(super) fn quota_detail(row: &quota::Model) -> Value {
 pub struct Quotas {
     store: Store,
     clock: Arc<dyn Clock>,
-    cached_usage: Arc<Mutex<LruCache<AccountId, Known>>>,
+    cached_usage: Arc<Mutex<LruCache<AccountId, CachedUsage>>>,
 }
 
-struct Known {
+struct CachedUsage {
     /// The time of the read, in epoch milliseconds.
     at: i64,
     status: QuotaStatus,
@@ -117,7 +117,7 @@ struct Known {
 
 /// The credentials that sent reports of an account to this server, with their part of the daily quotas.
 #[derive(Default)]
-struct Credentials(HashMap<Member, Credential>);
+struct Credentials(HashMap<GroupMember, Credential>);
 
 #[derive(Clone, Copy)]
 struct Credential {
@@ -129,28 +129,31 @@ struct Credential {
 
 impl Credentials {
     /// Returns the usage of a credential today. `None` if no other one was active.
-    fn usage_of(&self, member: Member, now: i64) -> Option<CredentialUsage> {
-        let is_active = |credential: &Credential| now - credential.at < ACTIVE;
-        let others = self.0.iter().any(|(other, credential)| *other != member && is_active(credential));
-        others.then(|| self.today(member, now))
+    fn usage_of(&self, member: GroupMember, now: i64) -> Option<CredentialUsage> {
+        let is_active = |credential: &Credential| now - credential.at < ACTIVE_PERIOD_MS;
+        let has_active_other =
+            self.0.iter().any(|(other_member, credential)| *other_member != member && is_active(credential));
+        has_active_other.then(|| self.usage_today(member, now))
     }
 
-    fn today(&self, member: Member, now: i64) -> CredentialUsage {
+    fn usage_today(&self, member: GroupMember, now: i64) -> CredentialUsage {
         let credential = self.0.get(&member);
-        let of_today = credential.filter(|credential| credential.at.div_euclid(DAY) == now.div_euclid(DAY));
-        of_today.map(|credential| credential.usage).unwrap_or_default()
+        let active_today =
+            credential.filter(|credential| credential.at.div_euclid(DAY) == now.div_euclid(DAY));
+        active_today.map(|credential| credential.usage).unwrap_or_default()
     }
 
-    fn add(&mut self, member: Member, now: i64, bytes: i64, clusters: i64) {
-        let CredentialUsage { daily_bytes, daily_clusters } = self.today(member, now);
+    fn add(&mut self, member: GroupMember, now: i64, bytes: i64, clusters: i64) {
+        let CredentialUsage { daily_bytes, daily_clusters } = self.usage_today(member, now);
         let usage = CredentialUsage {
             daily_bytes: daily_bytes.saturating_add(bytes),
             daily_clusters: daily_clusters.saturating_add(clusters),
         };
         self.0.insert(member, Credential { at: now, usage });
         if self.0.len() > MAX_CREDENTIALS {
-            let silent = self.0.iter().min_by_key(|(_, credential)| credential.at).map(|(member, _)| *member);
-            silent.and_then(|member| self.0.remove(&member));
+            let earliest =
+                self.0.iter().min_by_key(|(_, credential)| credential.at).map(|(member, _)| *member);
+            earliest.and_then(|member| self.0.remove(&member));
         }
     }
 }
@@ -159,7 +162,7 @@ impl Quotas {
     /// Returns an empty cache over `store`.
     #[must_use]
     pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, cached_usage: Arc::new(Mutex::new(LruCache::new(REMEMBERED))) }
+        Self { store, clock, cached_usage: Arc::new(Mutex::new(LruCache::new(MAX_CACHED_ACCOUNTS))) }
     }
 
     /// Returns the cached usage of the viewer's account and credential. `None` if it is not cached, is
@@ -168,10 +171,10 @@ impl Quotas {
     pub fn cached_usage_of(&self, viewer: &Viewer) -> Option<QuotaStatus> {
         let now = self.clock.timestamp().timestamp_millis();
         let mut cached = self.lock();
-        let known = cached.get(&viewer.account_id())?;
-        let is_fresh = (known.at..known.at + FRESH).contains(&now);
-        let is_today = known.at.div_euclid(DAY) == now.div_euclid(DAY);
-        (is_fresh && is_today).then(|| known.status_for(viewer.quota_member(), now))
+        let entry = cached.get(&viewer.account_id())?;
+        let is_fresh = (entry.at..entry.at + CACHE_LIFETIME_MS).contains(&now);
+        let is_today = entry.at.div_euclid(DAY) == now.div_euclid(DAY);
+        (is_fresh && is_today).then(|| entry.status_for(viewer.quota_member(), now))
     }
 
     /// Returns the usage of the viewer's account.
@@ -186,19 +189,19 @@ impl Quotas {
         let status = self.store.for_viewer(viewer).quota_status(now).await?;
         let (account, at) = (viewer.account_id(), now.timestamp_millis());
         let mut cached = self.lock();
-        let credentials = cached.pop(&account).map(|known| known.credentials).unwrap_or_default();
-        let known = Known { at, status, credentials };
-        let status = known.status_for(viewer.quota_member(), at);
-        cached.put(account, known);
+        let credentials = cached.pop(&account).map(|entry| entry.credentials).unwrap_or_default();
+        let entry = CachedUsage { at, status, credentials };
+        let status = entry.status_for(viewer.quota_member(), at);
+        cached.put(account, entry);
         Ok(status)
     }
 
     /// Adds stored data to the cached usage of the viewer's account and credential.
     pub fn add(&self, viewer: &Viewer, bytes: i64, clusters: i64) {
         let now = self.clock.timestamp().timestamp_millis();
-        if let Some(known) = self.lock().peek_mut(&viewer.account_id()) {
-            known.status.add(bytes, clusters);
-            known.credentials.add(viewer.quota_member(), now, bytes, clusters);
+        if let Some(entry) = self.lock().peek_mut(&viewer.account_id()) {
+            entry.status.add(bytes, clusters);
+            entry.credentials.add(viewer.quota_member(), now, bytes, clusters);
         }
     }
 
@@ -213,13 +216,14 @@ impl Quotas {
         seconds.unsigned_abs()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<AccountId, Known>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<AccountId, CachedUsage>> {
         self.cached_usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn status_for(&self, member: Member, now: i64) -> QuotaStatus {
-        QuotaStatus { by_credential: self.credentials.usage_of(member, now), ..self.status }
+impl CachedUsage {
+    /// Returns the usage of the account, and of its credential `member`.
+    fn status_for(&self, member: GroupMember, now: i64) -> QuotaStatus {
+        QuotaStatus { credential_usage: self.credentials.usage_of(member, now), ..self.status }
     }
 }

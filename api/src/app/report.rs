@@ -176,22 +176,25 @@ impl Reports {
         }
         report.bound(self.clock.timestamp(), status.limits.cluster_threads);
         let (sequence, base, mut clamped) = (report.sequence, report.base, report.clamped.clone());
-        let (store, report, by) = (self.store.for_viewer(viewer), Arc::new(report), Reporter::of(viewer));
+        let (store, report, reporter) =
+            (self.store.for_viewer(viewer), Arc::new(report), Reporter::of(viewer));
         let mut accepted = self.cached_policy(viewer.account_id());
         let mut number = None;
-        let before = loop {
+        let context = loop {
             // The reduction runs before the transaction, so that others do not wait for it. It uses the
             // cached data policy, which the transaction verifies.
-            let part = accepted_part(&report, &accepted).await;
+            let reduced = accepted_part(&report, &accepted).await;
             let (reports, expected) = (self.clone(), accepted.clone());
-            let (bytes, full) = (bytes.accepted(&accepted), status.exceeded_by_new_cluster());
-            let taken = IngestLimits { bytes, full, number };
+            let (bytes, exceeded_quota) = (bytes.accepted(&accepted), status.exceeded_by_new_cluster());
+            let limits = IngestLimits { bytes, exceeded_quota, number };
             let write = move |store: AccountStore| -> Write<Outcome> {
-                let (reports, part, expected) = (reports.clone(), Arc::clone(&part), expected.clone());
-                Box::pin(async move { reports.write_sections(&store, by, &part, taken, &expected).await })
+                let (reports, reduced, expected) = (reports.clone(), Arc::clone(&reduced), expected.clone());
+                Box::pin(async move {
+                    reports.write_sections(&store, reporter, &reduced, limits, &expected).await
+                })
             };
             match store.write_with_timeout(WRITE_TIMEOUT, write).await? {
-                Outcome::Stored(before) => break before,
+                Outcome::Stored(context) => break context,
                 Outcome::Unnumbered => number = Some(store.take_cluster_number().await?),
                 Outcome::Refused(refusal) => return Err(refusal.into()),
                 Outcome::PolicyChanged(now) => {
@@ -202,24 +205,28 @@ impl Reports {
                 Outcome::Full(quota) => return Err(ReportError::Quota(quota)),
             }
         };
-        clamped.extend(before.limits_compute.then_some(COMPUTE_BEYOND_THREADS));
+        clamped.extend(context.limits_compute.then_some(COMPUTE_BEYOND_THREADS));
         self.renew(viewer).await;
-        self.quotas.add(viewer, bytes.accepted(&accepted).total(), i64::from(before.after == NO_REPORTS));
+        self.quotas.add(
+            viewer,
+            bytes.accepted(&accepted).total(),
+            i64::from(context.previous_arrival == NO_REPORTS),
+        );
         let status = self.quotas.cached_usage_of(viewer).unwrap_or(status);
         Ok(Acknowledgement {
-            acknowledged: sequence.get().max(before.newest),
-            cluster_id: before.cluster.0,
+            acknowledged: sequence.get().max(context.newest),
+            cluster_id: context.cluster.0,
             path: String::new(),
             url: None,
             interval_seconds: interval.get(),
-            desired_state: before.wanted.desired_state.into(),
-            stop_reason: before.wanted.stop_reason,
-            stop_only_if_idle: before.wanted.stop_only_if_idle,
-            keep_alive_seconds: before.wanted.keep_alive_seconds,
-            resend: base.is_some_and(|base| base.get() > before.complete_until),
+            desired_state: context.decision.desired_state.into(),
+            stop_reason: context.decision.stop_reason,
+            stop_only_if_idle: context.decision.stop_only_if_idle,
+            keep_alive_seconds: context.decision.keep_alive_seconds,
+            resend: base.is_some_and(|base| base.get() > context.complete_until),
             accepts: accepted.classes().map(Class::from).collect(),
             cut: clamped.into_iter().collect(),
-            stale: sequence.get() < before.newest,
+            stale: sequence.get() < context.newest,
             quotas_near: status.near_limits(),
         })
     }
@@ -269,17 +276,17 @@ impl Reports {
     async fn write_sections(
         &self,
         store: &AccountStore,
-        by: Reporter,
+        reporter: Reporter,
         report: &Report,
-        taken: IngestLimits,
+        limits: IngestLimits,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
-        let mut before = match self.record_cluster(store, by, report, &taken, expected).await? {
-            Outcome::Stored(before) => before,
+        let mut context = match self.record_cluster(store, reporter, report, &limits, expected).await? {
+            Outcome::Stored(context) => context,
             refused => return Ok(refused),
         };
-        let ClusterContext { cluster, arrival, closed_at, .. } = before;
-        let places = std::mem::take(&mut before.clamped);
+        let ClusterContext { cluster, arrival, closed_at, .. } = context;
+        let clamped = std::mem::take(&mut context.clamped);
         let sequence = report.sequence.get();
         store.record_task_groups(cluster, sequence, &report.task_groups).await?;
         store.record_computations(cluster, arrival, sequence, &report.computations).await?;
@@ -288,7 +295,7 @@ impl Reports {
         }
         store.record_errors(cluster, arrival, &report.errors).await?;
         store.record_usage(cluster, sequence, &report.usage).await?;
-        before.limits_compute = store.limit_compute(cluster, &report.usage, &places).await?;
+        context.limits_compute = store.limit_compute(cluster, &report.usage, &clamped).await?;
         store.record_events(cluster, arrival, &report.events).await?;
         store.record_logs(cluster, arrival, &report.logs).await?;
         store.record_environments(cluster, &report.environments).await?;
@@ -305,28 +312,28 @@ impl Reports {
         store.record_code(now, texts.map(|code| (&code.hash, code.text.as_str()))).await?;
         store.record_code_use(now, report.code_hashes()).await?;
         store.record_error_groups(&report.errors, now).await?;
-        let new_clusters = i64::from(before.after == NO_REPORTS);
-        store.record_ingest(Some(cluster), now, taken.bytes, new_clusters).await?;
-        store.announce(before.notice(report));
-        Ok(Outcome::Stored(before))
+        let new_clusters = i64::from(context.previous_arrival == NO_REPORTS);
+        store.record_ingest(Some(cluster), now, limits.bytes, new_clusters).await?;
+        store.announce(context.notice(report));
+        Ok(Outcome::Stored(context))
     }
 
     async fn record_cluster(
         &self,
         store: &AccountStore,
-        by: Reporter,
+        reporter: Reporter,
         report: &Report,
-        taken: &IngestLimits,
+        limits: &IngestLimits,
         expected: &Accepted,
     ) -> Result<Outcome, StoreError> {
         let scheduler_id = report.scheduler_id.as_str();
         for _ in 0..ATTEMPTS {
-            if let Some(known) = store.lock_cluster(scheduler_id, by.token).await? {
+            if let Some(locked) = store.lock_cluster(scheduler_id, reporter.token).await? {
                 let KnownCluster { row, accepted, kept_until, idle_due_seconds, removal, reporter_seen_at } =
-                    known;
-                let owned = by.check_owner(row.user_id);
+                    locked;
+                let ownership = reporter.check_owner(row.user_id);
                 if let Err(refusal) =
-                    owned.and_then(|()| removal.map_or(Ok(()), |removal| Err(refusal(removal))))
+                    ownership.and_then(|()| removal.map_or(Ok(()), |removal| Err(refusal(removal))))
                 {
                     return Ok(Outcome::Refused(refusal));
                 }
@@ -335,36 +342,37 @@ impl Reports {
                 }
                 // Read after the lock, because a report that waited for the lock arrives only now.
                 let now = self.clock.timestamp();
-                let last = highest_accepted_sequence(now, row.sequence);
-                if report.sequence.get() > last {
-                    return Ok(Outcome::TooFar(last));
+                let max_sequence = highest_accepted_sequence(now, row.sequence);
+                if report.sequence.get() > max_sequence {
+                    return Ok(Outcome::TooFar(max_sequence));
                 }
                 let arrival = now.timestamp_millis().max(row.changed_at + 1);
-                let (cluster, after, complete_until) = (row.id, row.changed_at, row.complete_until);
+                let (cluster, previous_arrival, complete_until) =
+                    (row.id, row.changed_at, row.complete_until);
                 let newest = row.sequence;
                 let was_silent = is_silent(&row, now);
                 let row = store.update_cluster(row, now, arrival, report, &accepted).await?;
-                let wanted =
+                let decision =
                     decide_stop(store, &row, IdlenessFacts { kept_until, idle_due_seconds, was_silent }, now)
                         .await?;
-                store.record_reporter(cluster, by.token, reporter_seen_at, now).await?;
+                store.record_reporter(cluster, reporter.token, reporter_seen_at, now).await?;
                 let closed_at = row.closed_at;
                 return Ok(Outcome::Stored(ClusterContext {
                     cluster,
                     arrival,
-                    after,
+                    previous_arrival,
                     newest,
                     complete_until,
                     closed_at,
                     clamped: row.cut,
                     limits_compute: false,
-                    wanted,
+                    decision,
                 }));
             }
-            if let Some(removal) = store.removal_of_scheduler(scheduler_id, by.user).await? {
+            if let Some(removal) = store.removal_of_scheduler(scheduler_id, reporter.user).await? {
                 return Ok(Outcome::Refused(refusal(removal)));
             }
-            if let Some(quota) = taken.full {
+            if let Some(quota) = limits.exceeded_quota {
                 return Ok(Outcome::Full(quota));
             }
             let accepted = store.accepted().await?;
@@ -372,23 +380,23 @@ impl Reports {
                 return Ok(Outcome::PolicyChanged(accepted));
             }
             let now = self.clock.timestamp();
-            let last = highest_accepted_sequence(now, NO_REPORTS);
-            if report.sequence.get() > last {
-                return Ok(Outcome::TooFar(last));
+            let max_sequence = highest_accepted_sequence(now, NO_REPORTS);
+            if report.sequence.get() > max_sequence {
+                return Ok(Outcome::TooFar(max_sequence));
             }
-            let Some(id) = taken.number else { return Ok(Outcome::Unnumbered) };
-            if store.add_cluster(id, by.user, now, report, &accepted).await? {
-                store.record_reporter(id, by.token, None, now).await?;
+            let Some(id) = limits.number else { return Ok(Outcome::Unnumbered) };
+            if store.add_cluster(id, reporter.user, now, report, &accepted).await? {
+                store.record_reporter(id, reporter.token, None, now).await?;
                 return Ok(Outcome::Stored(ClusterContext {
                     cluster: id,
                     arrival: now.timestamp_millis(),
-                    after: NO_REPORTS,
+                    previous_arrival: NO_REPORTS,
                     newest: NO_REPORTS,
                     complete_until: NO_REPORTS,
                     closed_at: report.closed_at().map(UnixTime::timestamp),
-                    clamped: Names(report.clamped.iter().map(|place| (*place).to_owned()).collect()),
+                    clamped: Names(report.clamped.iter().map(|path| (*path).to_owned()).collect()),
                     limits_compute: false,
-                    wanted: StopDecision::of(DesiredState::Running),
+                    decision: StopDecision::of(DesiredState::Running),
                 }));
             }
         }
@@ -400,13 +408,13 @@ impl Reports {
 struct ClusterContext {
     cluster: ClusterId,
     arrival: i64,
-    after: i64,
+    previous_arrival: i64,
     newest: i64,
     complete_until: i64,
     closed_at: Option<Timestamp>,
     clamped: Names,
     limits_compute: bool,
-    wanted: StopDecision,
+    decision: StopDecision,
 }
 
 impl ClusterContext {
@@ -418,8 +426,8 @@ impl ClusterContext {
             | ChangeKinds::ERRORS.only_if(!report.errors.is_empty())
             | ChangeKinds::EVENTS.only_if(!report.events.is_empty())
             | ChangeKinds::LOGS.only_if(!report.logs.is_empty());
-        let (cluster, arrival, after) = (self.cluster, self.arrival, self.after);
-        Notice { cluster, changed, arrival, after, since: report.oldest_item_ms() }
+        let (cluster, arrival, previous_arrival) = (self.cluster, self.arrival, self.previous_arrival);
+        Notice { cluster, changed, arrival, previous_arrival, oldest_item_ms: report.oldest_item_ms() }
     }
 }
 
@@ -444,7 +452,7 @@ enum Outcome {
 struct IngestLimits {
     bytes: SectionBytes,
     /// The quota that prevents a new cluster, if there is one.
-    full: Option<QuotaUse>,
+    exceeded_quota: Option<QuotaUse>,
     /// The number of the cluster if it is new. `None` unless the report is known to be its first.
     number: Option<ClusterId>,
 }

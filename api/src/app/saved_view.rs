@@ -42,9 +42,9 @@ pub(crate) async fn create(
     input: ViewInput,
     now: Timestamp,
 ) -> Outcome<Model> {
-    let wrong = input.check();
-    if !wrong.is_empty() {
-        return Ok(Err(Refusal::Texts(wrong)));
+    let errors = input.check();
+    if !errors.is_empty() {
+        return Ok(Err(Refusal::Texts(errors)));
     }
     let permission = if input.is_shared { Permission::ShareView } else { Permission::KeepView };
     if !rights.permit(permission, Some(rights.user)) {
@@ -85,9 +85,9 @@ pub(crate) async fn update(
     input: ViewInput,
     now: Timestamp,
 ) -> Outcome<Model> {
-    let wrong = input.check();
-    if !wrong.is_empty() {
-        return Ok(Err(Refusal::Texts(wrong)));
+    let errors = input.check();
+    if !errors.is_empty() {
+        return Ok(Err(Refusal::Texts(errors)));
     }
     store
         .write(move |store| {
@@ -96,16 +96,16 @@ pub(crate) async fn update(
                 // The member is locked before the view, in the order of the removal of a member, to avoid
                 // deadlocks.
                 store.lock_members(&[rights.user]).await?;
-                let Some(before) = store.lock_saved_view(rights.user, id).await? else {
+                let Some(current) = store.lock_saved_view(rights.user, id).await? else {
                     return Ok(Err(Refusal::NotFound));
                 };
-                if !may_change(rights, &before)
-                    || input.is_shared && !rights.permit(Permission::ShareView, Some(before.created_by))
+                if !may_change(rights, &current)
+                    || input.is_shared && !rights.permit(Permission::ShareView, Some(current.created_by))
                 {
                     return Ok(Err(Refusal::NotPermitted));
                 }
-                let was_shared = before.owner_id.is_none();
-                if was_shared && !input.is_shared && before.created_by != rights.user {
+                let was_shared = current.owner_id.is_none();
+                if was_shared && !input.is_shared && current.created_by != rights.user {
                     return Ok(Err(Refusal::NotCreator));
                 }
                 if was_shared != input.is_shared && has_too_many(&store, rights.user, input.is_shared).await?
@@ -118,10 +118,10 @@ pub(crate) async fn update(
                     page: input.page,
                     parameters: input.parameters,
                     changed_at: now,
-                    ..before.clone()
+                    ..current.clone()
                 };
                 store.upsert_saved_view(view.clone()).await?;
-                record(&store, Action::UpdateSavedView, Some(&before), Some(&view)).await?;
+                record(&store, Action::UpdateSavedView, Some(&current), Some(&view)).await?;
                 Ok(Ok(view))
             })
         })
@@ -178,13 +178,13 @@ async fn record(
 /// Returns the logged detail of a change: the sharing, and the names of shared views, without parameters.
 /// Readers of the audit log see no private views.
 fn detail(before: Option<&Model>, after: Option<&Model>) -> Value {
-    let shown = |view: &Model| match view.owner_id {
+    let view_detail = |view: &Model| match view.owner_id {
         None => json!({ "name": view.name, "page": view.page, "shared": true }),
         Some(_) => json!({ "shared": false }),
     };
     match (before, after) {
-        (Some(before), Some(after)) => json!({ "before": shown(before), "after": shown(after) }),
-        (Some(view), None) | (None, Some(view)) => shown(view),
+        (Some(before), Some(after)) => json!({ "before": view_detail(before), "after": view_detail(after) }),
+        (Some(view), None) | (None, Some(view)) => view_detail(view),
         (None, None) => json!({}),
     }
 }

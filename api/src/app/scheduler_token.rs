@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The properties of a scheduler token that its exchange may choose.
-pub(crate) struct SchedulerTokenWish {
+pub(crate) struct NewSchedulerToken {
     /// The label of the token.
     pub(crate) label: String,
     /// The scheduler that the token is bound to at once.
@@ -34,17 +34,18 @@ pub(crate) struct SchedulerTokenWish {
 }
 
 /// Creates a token for a scheduler of the viewer and returns it. The token has only the `ingest` scope,
-/// and its secret is not stored. Without a scheduler in `wish`, it is bound to the first scheduler that uses
-/// it.
+/// and its secret is not stored. Without a scheduler in `token`, it is bound to the first scheduler that
+/// uses it.
 pub(crate) async fn exchange(
     store: &AccountStore,
     viewer: &Viewer,
-    wish: SchedulerTokenWish,
+    token: NewSchedulerToken,
     now: Timestamp,
 ) -> Outcome<(ApiToken, Model)> {
-    let SchedulerTokenWish { label, scheduler_id, lifetime_seconds } = wish;
-    let (actor, granted, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
-    let renewable_until = latest_expiry(now, lifetime_seconds, own_end);
+    let NewSchedulerToken { label, scheduler_id, lifetime_seconds } = token;
+    let (actor, granted, max_token_expiry) =
+        (viewer.user_id(), viewer.scopes().to_vec(), viewer.max_token_expiry());
+    let renewable_until = latest_expiry(now, lifetime_seconds, max_token_expiry);
     let parent_id = match viewer.credential() {
         Credential::ApiToken(id) => Some(id),
         Credential::Session(_) | Credential::Jwt => None,
@@ -63,20 +64,21 @@ pub(crate) async fn exchange(
                     return Ok(Err(Refusal::NoMember));
                 }
                 let expires_at = Some(expiry_at(now, renewable_until));
-                let own = CallerAccess { role: grant.role, scopes: &granted, expires_at: own_end };
-                let wish = NewToken { label, scopes: vec![Scope::Ingest], expires_at };
-                if let Err(errors) = check_own_token(own, grant.ends_at, &wish, now) {
+                let caller =
+                    CallerAccess { role: grant.role, scopes: &granted, expires_at: max_token_expiry };
+                let request = NewToken { label, scopes: vec![Scope::Ingest], expires_at };
+                if let Err(errors) = check_own_token(caller, grant.ends_at, &request, now) {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
                 store.remove_scheduler_tokens(actor, removal_cutoff(now)).await?;
                 // Ended tokens are kept for a day and count as well: short lifetimes would otherwise make
                 // any number of rows.
-                let (granted, of_parent) = store.count_scheduler_tokens(actor, parent_id).await?;
-                if !has_room(granted, of_parent) {
+                let (token_count, count_of_parent) = store.count_scheduler_tokens(actor, parent_id).await?;
+                if !has_room(token_count, count_of_parent) {
                     return Ok(Err(AccessError::TooMany.into()));
                 }
-                let of = (store.account_id(), actor);
-                let (token, row) = new_token(of, &wish.scopes, wish.label, expires_at, now);
+                let owner = (store.account_id(), actor);
+                let (token, row) = new_token(owner, &request.scopes, request.label, expires_at, now);
                 let row = Model { is_of_scheduler: true, parent_id, scheduler_id, renewable_until, ..row };
                 store.insert_api_token(row.clone()).await?;
                 let target = Target::ApiToken(row.identifier.clone());

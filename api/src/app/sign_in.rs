@@ -43,7 +43,7 @@ const HASHING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum number of delayed attempts, after failures with the same name or address. Further attempts
 /// are rejected with a retry delay.
-const MAX_HELD: usize = 64;
+const MAX_DELAYED: usize = 64;
 
 /// The maximum number of addresses, browsers and names whose failures are remembered, each, and of pairs of
 /// an address and a name.
@@ -57,7 +57,7 @@ pub struct SignIns {
     store: SystemStore,
     clock: Arc<dyn Clock>,
     hashing: Hashing,
-    held: Slots,
+    delayed_attempts: Slots,
     by_pair: FailureCache<(IpAddr, Option<String>)>,
     by_address: FailureCache<IpAddr, AddressTurns>,
     by_device: FailureCache<Uuid>,
@@ -91,7 +91,7 @@ impl SignIns {
             store,
             clock,
             hashing: Hashing::new(&shares),
-            held: shares.places("sign_ins_held", MAX_HELD),
+            delayed_attempts: shares.slots("sign_ins_held", MAX_DELAYED),
             by_pair: FailureCache::default(),
             by_address: FailureCache::default(),
             by_device: FailureCache::default(),
@@ -115,9 +115,12 @@ impl SignIns {
         let holder = Holder::for_unauthenticated(from, 0);
         // A known browser counts only for its own user. Otherwise a user could use it to guess the
         // passwords of others.
-        let known = device.filter(|device| name.as_ref().is_some_and(|name| name.as_str() == device.user));
-        if let Some(Device { id, .. }) = known {
-            self.by_device.begin(id, self.now()).map_err(|wait| SignInError::TooSoon(seconds(wait)))?;
+        let known_device =
+            device.filter(|device| name.as_ref().is_some_and(|name| name.as_str() == device.user));
+        if let Some(Device { id, .. }) = known_device {
+            self.by_device
+                .count_unless_blocked(id, self.now())
+                .map_err(|wait| SignInError::TooSoon(seconds(wait)))?;
             let outcome = self.check(name.as_ref(), password, holder).await;
             if matches!(outcome, Err(SignInError::Wrong)) {
                 tracing::info!(address = %from, "sign-in failed in a known browser");
@@ -130,20 +133,20 @@ impl SignIns {
         // count as one. All texts that cannot be names count as one.
         let (now, too_soon) = (self.now(), |wait| SignInError::TooSoon(seconds(wait)));
         let pair = (from, name.as_ref().map(Slug::to_string));
-        self.by_pair.begin(pair.clone(), now).map_err(too_soon)?;
-        let turn = self.by_address.change(from, |turns| turns.begin(now));
-        let turn = turn.map_err(|wait| {
+        self.by_pair.count_unless_blocked(pair.clone(), now).map_err(too_soon)?;
+        let address_delay = self.by_address.change(from, |turns| turns.take_turn(now));
+        let address_delay = address_delay.map_err(|wait| {
             self.by_pair.remove_failure(&pair);
             too_soon(wait)
         })?;
-        let held = name.as_ref().map(|name| self.by_name.count_and_delay(name.to_string(), now));
-        let mut counted = CountedAttempt { sign_ins: self, pair, has_failed: false };
-        self.delay(turn.max(held.unwrap_or_default()), holder).await?;
-        // Who leaves while the password is checked has failed.
-        counted.has_failed = true;
+        let name_delay = name.as_ref().map(|name| self.by_name.count_and_delay(name.to_string(), now));
+        let mut counted_attempt = CountedAttempt { sign_ins: self, pair, has_failed: false };
+        self.delay(address_delay.max(name_delay.unwrap_or_default()), holder).await?;
+        // A client that disconnects while the password is checked has failed.
+        counted_attempt.has_failed = true;
         let outcome = self.check(name.as_ref(), password, holder).await;
-        counted.has_failed = matches!(outcome, Err(SignInError::Wrong));
-        if counted.has_failed {
+        counted_attempt.has_failed = matches!(outcome, Err(SignInError::Wrong));
+        if counted_attempt.has_failed {
             // The name is not logged, because people type passwords into the wrong field.
             tracing::info!(address = %from, "sign-in failed");
         }
@@ -155,7 +158,7 @@ impl SignIns {
         if milliseconds <= 0 {
             return Ok(());
         }
-        let _place = self.held.try_take(holder).map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
+        let _slot = self.delayed_attempts.try_take(holder).map_err(|_| SignInError::TooSoon(BUSY_SECONDS))?;
         // The delayed attempts of many addresses would otherwise take all slots of sign-ins.
         wait_and_give_way(tokio::time::sleep(Duration::from_millis(milliseconds.unsigned_abs()))).await;
         Ok(())
@@ -168,18 +171,18 @@ impl SignIns {
         password: String,
         holder: Holder,
     ) -> Result<user::Model, SignInError> {
-        let found = match name {
+        let stored = match name {
             Some(name) => self.store.password_by_name(name.as_str()).await?,
             None => None,
         };
-        let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
+        let (user, hash) = stored.map_or((None, None), |(user, hash)| (Some(user), hash));
         // A text that is not a valid password still takes the time of a hash.
-        let (password, can_be) = match Password::from_login(password) {
+        let (password, is_possible) = match Password::from_login(password) {
             Some(password) => (password, true),
             None => (Password::from_login("-".to_owned()).expect("it is short"), false),
         };
         let matches = self.hashing.run(holder, move || password.matches(hash.as_deref())).await?;
-        user.filter(|_| matches && can_be).ok_or(SignInError::Wrong)
+        user.filter(|_| matches && is_possible).ok_or(SignInError::Wrong)
     }
 
     /// Changes the password of a session's user, who must enter the old one. All other sessions of the
@@ -192,20 +195,20 @@ impl SignIns {
     pub async fn change_password(
         &self,
         session: &Session,
-        old: String,
-        new: String,
+        old_password: String,
+        new_password: String,
         origin: Origin,
     ) -> Result<(), SignInError> {
         let name = &session.user().name;
-        let new = Password::new_for(new, name)?;
+        let new_password = Password::new_for(new_password, name)?;
         // A session is at least as trustworthy as a known browser.
         let digits = *session.id().first_chunk().expect("a session is stored under 32 bytes");
         let device = Device { id: Uuid::from_bytes(digits), user: name.clone(), since: self.now() };
-        let user = self.authenticate_user(name, old, origin.address, Some(device)).await?;
+        let user = self.authenticate_user(name, old_password, origin.address, Some(device)).await?;
         let holder = Holder::for_unauthenticated(failure_address(origin.address), 0);
-        let hash = self.hashing.run(holder, move || new.hash(&mut rand::rng())).await?;
-        let by = Actor::in_browser(&user, origin, self.clock.timestamp());
-        Ok(self.store.set_password(user.id, hash, Some(session.id()), &by).await?)
+        let hash = self.hashing.run(holder, move || new_password.hash(&mut rand::rng())).await?;
+        let actor = Actor::in_browser(&user, origin, self.clock.timestamp());
+        Ok(self.store.set_password(user.id, hash, Some(session.id()), &actor).await?)
     }
 
     fn now(&self) -> i64 {
@@ -251,12 +254,12 @@ impl<K: Hash + Eq, V> Default for FailureCache<K, V> {
 
 impl<K: Hash + Eq, V: Default> FailureCache<K, V> {
     fn change<T>(&self, key: K, change: impl FnOnce(&mut V) -> T) -> T {
-        change(self.all().get_or_insert_mut(key, V::default))
+        change(self.lock().get_or_insert_mut(key, V::default))
     }
 }
 
 impl<K: Hash + Eq, V> FailureCache<K, V> {
-    fn all(&self) -> MutexGuard<'_, LruCache<K, V>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -264,7 +267,7 @@ impl<K: Hash + Eq, V> FailureCache<K, V> {
 impl<K: Hash + Eq> FailureCache<K> {
     /// Counts a failure in advance. Returns the remaining wait in milliseconds, without counting, if the
     /// key is blocked.
-    fn begin(&self, key: K, now: i64) -> Result<(), i64> {
+    fn count_unless_blocked(&self, key: K, now: i64) -> Result<(), i64> {
         self.change(key, |failures| match failures.retry_delay_ms(now) {
             0 => {
                 failures.add(now);
@@ -277,9 +280,9 @@ impl<K: Hash + Eq> FailureCache<K> {
     /// Counts a failure in advance. Returns the delay caused by the previous failures, in milliseconds.
     fn count_and_delay(&self, key: K, now: i64) -> i64 {
         self.change(key, |failures| {
-            let hold = failures.hold_ms(now);
+            let delay = failures.admission_delay_ms(now);
             failures.add(now);
-            hold
+            delay
         })
     }
 
@@ -288,7 +291,7 @@ impl<K: Hash + Eq> FailureCache<K> {
     where
         K: Borrow<Q>,
     {
-        if let Some(failures) = self.all().peek_mut(key) {
+        if let Some(failures) = self.lock().peek_mut(key) {
             failures.remove_one();
         }
     }
@@ -296,14 +299,14 @@ impl<K: Hash + Eq> FailureCache<K> {
 
 /// Password hashing on at most half of the cores.
 struct Hashing {
-    places: Slots,
+    slots: Slots,
     waiting: Slots,
 }
 
 impl Hashing {
     fn new(shares: &FairShares) -> Self {
-        let places = shares.places("password_hashes", (cores() / 2).max(1));
-        Self { places, waiting: shares.places("password_hashes_waiting", MAX_WAITING) }
+        let slots = shares.slots("password_hashes", (cores() / 2).max(1));
+        Self { slots, waiting: shares.slots("password_hashes_waiting", MAX_WAITING) }
     }
 
     async fn run<T: Send + 'static>(
@@ -313,9 +316,9 @@ impl Hashing {
     ) -> Result<T, SignInError> {
         let busy = |_| SignInError::TooSoon(BUSY_SECONDS);
         let _waiting = self.waiting.try_take(holder).map_err(busy)?;
-        let place = self.places.take(holder, HASHING_TIMEOUT).await.map_err(busy)?;
+        let slot = self.slots.take(holder, HASHING_TIMEOUT).await.map_err(busy)?;
         // The slots move into the closure, because the caller may be dropped in the meantime.
-        let work = move || (hash(), place);
+        let work = move || (hash(), slot);
         Ok(run_at_usual_priority(work).await.0)
     }
 }

@@ -100,36 +100,41 @@ pub(crate) async fn request_token(
 }
 
 /// Approves a token request. The token belongs to the viewer and gets the requested scopes that the
-/// viewer's role and credentials cover, limited to `chosen` if given.
+/// viewer's role and credentials cover, limited to `chosen_scopes` if given.
 pub(crate) async fn approve(
     store: &AccountStore,
     viewer: &Viewer,
     identifier: String,
-    chosen: Option<Vec<Scope>>,
+    chosen_scopes: Option<Vec<Scope>>,
     expires_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Outcome<api_token::Model> {
-    let (actor, held, own_end) = (viewer.user_id(), viewer.scopes().to_vec(), viewer.grants_until());
+    let (actor, caller_scopes, max_token_expiry) =
+        (viewer.user_id(), viewer.scopes().to_vec(), viewer.max_token_expiry());
     store
         .write(move |store| {
-            let (identifier, held, chosen) = (identifier.clone(), held.clone(), chosen.clone());
+            let (identifier, caller_scopes, chosen_scopes) =
+                (identifier.clone(), caller_scopes.clone(), chosen_scopes.clone());
             Box::pin(async move {
                 let members = store.lock_members(&[actor]).await?;
                 let Some(Grant { role, ends_at }) = grant_of(&members, actor) else {
                     return Ok(Err(Refusal::NoMember));
                 };
-                let Some(pending) = store.pending_token_request(&identifier, now).await? else {
+                let Some(pending_request) = store.pending_token_request(&identifier, now).await? else {
                     return Ok(Err(Refusal::NotFound));
                 };
-                let own = CallerAccess { role, scopes: &held, expires_at: own_end };
-                let is_wanted = |scope: Scope| {
-                    pending.scopes.as_ref().is_none_or(|pending| pending.0.contains(&scope))
-                        && chosen.as_ref().is_none_or(|chosen| chosen.contains(&scope))
+                let caller = CallerAccess { role, scopes: &caller_scopes, expires_at: max_token_expiry };
+                let is_requested = |scope: Scope| {
+                    pending_request.scopes.as_ref().is_none_or(|scopes| scopes.0.contains(&scope))
+                        && chosen_scopes.as_ref().is_none_or(|scopes| scopes.contains(&scope))
                 };
-                let scopes =
-                    held.iter().copied().filter(|scope| covers(role, *scope) && is_wanted(*scope)).collect();
-                let wish = NewToken { label: String::new(), scopes, expires_at };
-                if let Err(errors) = check_own_token(own, ends_at, &wish, now) {
+                let scopes = caller_scopes
+                    .iter()
+                    .copied()
+                    .filter(|scope| covers(role, *scope) && is_requested(*scope))
+                    .collect();
+                let new_token = NewToken { label: String::new(), scopes, expires_at };
+                if let Err(errors) = check_own_token(caller, ends_at, &new_token, now) {
                     return Ok(Err(Refusal::Rules(errors)));
                 }
                 if store.count_valid_or_new_api_tokens(now).await? >= MAX_TOKENS {
@@ -145,7 +150,7 @@ pub(crate) async fn approve(
                     account_id: store.account_id(),
                     user_id: actor,
                     label: request.label,
-                    scopes: Scopes(wish.scopes),
+                    scopes: Scopes(new_token.scopes),
                     created_at: now,
                     expires_at,
                     revoked_at: None,

@@ -34,7 +34,7 @@ const MAX_FOLD_PAUSE: Duration = Duration::from_mins(10);
 #[derive(Clone)]
 pub struct Rollups {
     store: SystemStore,
-    walk: Arc<Mutex<RollupProgress>>,
+    progress: Arc<Mutex<RollupProgress>>,
 }
 
 /// The progress of the rounds. It is kept only in memory: after a restart a round starts again and finds
@@ -59,7 +59,7 @@ pub struct RollupRound {
     /// The number of days that failed. They stay pending.
     pub failed: usize,
     /// True if days are left that the next round can fold at once.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 /// The reason why totals were not recomputed.
@@ -77,68 +77,69 @@ impl Rollups {
     /// Returns the job for the usage in `store`.
     #[must_use]
     pub fn new(store: SystemStore) -> Self {
-        Self { store, walk: Arc::default() }
+        Self { store, progress: Arc::default() }
     }
 
     /// Recomputes the totals of days with new hours, a bounded number of days per account, and stops
-    /// after `until`. The next round continues where a stopped one ended.
+    /// after `deadline`. The next round continues where a stopped one ended.
     ///
     /// # Errors
     /// Returns an error if the pending days cannot be loaded.
     #[tracing::instrument(name = "app.usage.round", skip_all)]
-    pub async fn round(&self, now: Timestamp, until: Instant) -> Result<RollupRound, StoreError> {
+    pub async fn run_round(&self, now: Timestamp, deadline: Instant) -> Result<RollupRound, StoreError> {
         let today = now.timestamp_millis().div_euclid(DAY);
-        let (mut walk, mut folded) = (self.walk.lock().await, RollupRound::default());
+        let (mut progress, mut round) = (self.progress.lock().await, RollupRound::default());
         loop {
-            let due = self.store.usage_days_due(walk.after).await?;
-            let is_last = (due.len() as u64) < MAX_DUE;
-            let mut accounts = due.chunk_by(|one, other| one.account_id == other.account_id).peekable();
-            while let Some(of_account) = accounts.next() {
-                let account = of_account[0].account_id;
+            let pending_days = self.store.usage_days_due(progress.after).await?;
+            let is_last = (pending_days.len() as u64) < MAX_DUE;
+            let mut accounts = pending_days.chunk_by(|a, b| a.account_id == b.account_id).peekable();
+            while let Some(account_days) = accounts.next() {
+                let account = account_days[0].account_id;
                 let is_cut = !is_last && accounts.peek().is_none();
-                let (days, next) = match walk.behind.get(&account) {
+                let (days, next_day) = match progress.behind.get(&account) {
                     Some(from) => self.days_of(account, *from, today).await?,
-                    None => first_days(of_account, is_cut),
+                    None => first_days(account_days, is_cut),
                 };
                 for day in days {
-                    if !walk.is_pausing(day, Instant::now()) {
-                        let begun = Instant::now();
-                        folded.add(self.fold(day).await);
-                        walk.pause(day, begun.elapsed(), Instant::now());
+                    if !progress.is_pausing(day, Instant::now()) {
+                        let started = Instant::now();
+                        round.add(self.fold(day).await);
+                        progress.pause(day, started.elapsed(), Instant::now());
                     }
                 }
-                if let Some(next) = next {
-                    walk.next.insert(account, next);
+                if let Some(next_day) = next_day {
+                    progress.next.insert(account, next_day);
                 }
-                walk.after = Some(account);
-                if Instant::now() >= until {
-                    return Ok(RollupRound { more: true, ..folded });
+                progress.after = Some(account);
+                if Instant::now() >= deadline {
+                    return Ok(RollupRound { has_more: true, ..round });
                 }
             }
             if is_last {
-                walk.after = None;
-                walk.behind = std::mem::take(&mut walk.next);
-                return Ok(RollupRound { more: !walk.behind.is_empty(), ..folded });
+                progress.after = None;
+                progress.behind = std::mem::take(&mut progress.next);
+                return Ok(RollupRound { has_more: !progress.behind.is_empty(), ..round });
             }
         }
     }
 
-    /// Returns the next days of an account that is behind. The days around today come first, because
-    /// people look at those.
+    /// Returns the next days of an account with a backlog. The days around today come first, because users
+    /// view those.
     async fn days_of(
         &self,
         account: AccountId,
         from: i64,
         today: i64,
     ) -> Result<(Vec<AccountDay>, Option<i64>), StoreError> {
-        let due = self.store.usage_days_due_of(account, from).await?;
-        let (mut days, next) = first_days(&due, due.len() as u64 == MAX_DUE);
+        let pending_days = self.store.usage_days_due_of(account, from).await?;
+        let (mut days, next_day) = first_days(&pending_days, pending_days.len() as u64 == MAX_DUE);
         let recent = self.store.usage_days_due_of(account, today - 1).await?;
-        let mut recent: Vec<AccountDay> = recent.into_iter().filter(|due| due.day <= today + 1).collect();
+        let mut recent: Vec<AccountDay> =
+            recent.into_iter().filter(|pending| pending.day <= today + 1).collect();
         recent.dedup();
         recent.retain(|day| !days.contains(day));
         days.splice(0..0, recent);
-        Ok((days, next))
+        Ok((days, next_day))
     }
 
     /// Recomputes the totals of all days, of one account or of all.
@@ -150,8 +151,8 @@ impl Rollups {
     pub async fn rebuild(&self, account: Option<&Slug>) -> Result<RollupRound, RollupError> {
         let account = match account {
             Some(slug) => {
-                let found = self.store.account_by_slug(slug).await?;
-                Some(found.ok_or_else(|| RollupError::NoAccount(slug.clone()))?.id)
+                let account = self.store.account_by_slug(slug).await?;
+                Some(account.ok_or_else(|| RollupError::NoAccount(slug.clone()))?.id)
             }
             None => None,
         };
@@ -161,11 +162,11 @@ impl Rollups {
     /// Recomputes the totals of these days. A day that fails, for example because of absurd numbers,
     /// does not stop the others.
     async fn fold_all(&self, days: Vec<AccountDay>) -> RollupRound {
-        let mut folded = RollupRound::default();
+        let mut round = RollupRound::default();
         for day in days {
-            folded.add(self.fold(day).await);
+            round.add(self.fold(day).await);
         }
-        folded
+        round
     }
 
     /// Recomputes the totals of a day. Returns false if it failed.
@@ -211,16 +212,16 @@ impl RollupProgress {
 
 /// Returns the first pending days of an account, and the day from which the next round continues.
 /// `is_cut` is true if the list may be incomplete.
-fn first_days(due: &[AccountDay], is_cut: bool) -> (Vec<AccountDay>, Option<i64>) {
-    let mut days = due.to_vec();
+fn first_days(pending_days: &[AccountDay], is_cut: bool) -> (Vec<AccountDay>, Option<i64>) {
+    let mut days = pending_days.to_vec();
     days.dedup();
-    let last = days.last().map(|last| last.day);
-    let next = match days.get(DAYS_OF_ACCOUNT) {
-        Some(next) => Some(next.day),
-        None => last.filter(|_| is_cut).map(|last| last + 1),
+    let last_day = days.last().map(|day| day.day);
+    let next_day = match days.get(DAYS_OF_ACCOUNT) {
+        Some(next_day) => Some(next_day.day),
+        None => last_day.filter(|_| is_cut).map(|last_day| last_day + 1),
     };
     days.truncate(DAYS_OF_ACCOUNT);
-    (days, next)
+    (days, next_day)
 }
 
 #[cfg(test)]
@@ -249,8 +250,8 @@ mod tests {
     fn pauses_that_are_over_are_forgotten() {
         let (mut progress, now) = (RollupProgress::default(), Instant::now());
         progress.pause(DAY, Duration::from_secs(1), now);
-        let next = AccountDay { day: DAY.day + 1, ..DAY };
-        progress.pause(next, Duration::from_secs(1), now + Duration::from_secs(20));
-        assert_eq!(progress.pauses.into_keys().collect::<Vec<_>>(), [next]);
+        let next_day = AccountDay { day: DAY.day + 1, ..DAY };
+        progress.pause(next_day, Duration::from_secs(1), now + Duration::from_secs(20));
+        assert_eq!(progress.pauses.into_keys().collect::<Vec<_>>(), [next_day]);
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct VerifiedIdentity<'a> {
     /// The kind of the credentials.
     pub(super) credential: Credential,
     /// The user.
-    pub(super) whose: UserRef<'a>,
+    pub(super) user_ref: UserRef<'a>,
     /// The accounts the credentials are restricted to. `None` if they are valid for all of the user's
     /// accounts.
     pub(super) accounts: Option<Vec<Slug>>,
@@ -105,15 +105,17 @@ impl Authenticator {
     /// # Errors
     /// Returns [`AuthError`]. It does not distinguish an unknown token from a revoked or expired one, or
     /// a missing account from one without access.
-    pub async fn viewer(&self, shown: PresentedCredentials<'_>) -> Result<Viewer, AuthError> {
-        let authorization = shown.authorization.ok_or(AuthError::Missing)?;
-        let token = match (bearer(authorization).ok_or(AuthError::Invalid)?, &self.jwt) {
-            (Bearer::Jwt(token), Some(jwt)) => return self.jwt(jwt, token, shown.account).await,
+    pub async fn viewer(&self, presented: PresentedCredentials<'_>) -> Result<Viewer, AuthError> {
+        let authorization = presented.authorization.ok_or(AuthError::Missing)?;
+        let token = match (parse_bearer(authorization).ok_or(AuthError::Invalid)?, &self.jwt) {
+            (Bearer::Jwt(token), Some(jwt)) => {
+                return self.authenticate_jwt(jwt, token, presented.account).await;
+            }
             (Bearer::Jwt(_), None) => return Err(AuthError::Invalid),
             (Bearer::ApiToken(token), _) => token,
         };
-        let member = self.api_token(&token).await?;
-        if let Some(account) = shown.account
+        let member = self.authenticate_api_token(&token).await?;
+        if let Some(account) = presented.account
             && account != member.current.account.slug.as_bytes()
         {
             return Err(AuthError::NoAccount);
@@ -121,22 +123,22 @@ impl Authenticator {
         Ok(Viewer::from_member(member))
     }
 
-    async fn api_token(&self, token: &ApiToken) -> Result<AuthenticatedMember, AuthError> {
-        let found = self.store.credentials(token.identifier()).await?;
+    async fn authenticate_api_token(&self, token: &ApiToken) -> Result<AuthenticatedMember, AuthError> {
+        let stored = self.store.credentials(token.identifier()).await?;
         let now = self.clock.timestamp();
         // The hash is computed and compared in any case, so that the response time does not distinguish
         // an unknown identifier from a wrong secret.
         let hash = token.secret_hash();
         let matches =
-            hash.matches(found.as_ref().map_or(&[0; 32], |found| found.token.secret_hash.as_slice()));
-        match found {
+            hash.matches(stored.as_ref().map_or(&[0; 32], |stored| stored.token.secret_hash.as_slice()));
+        match stored {
             Some(Credentials { token, current, refuses_broad_tokens })
                 if matches
                     && token.revoked_at.is_none()
                     && !has_ended(token.expires_at, now)
                     && !has_ended(current.membership.ends_at, now) =>
             {
-                self.uses.note(token.id, now);
+                self.uses.record_use(token.id, now);
                 Ok(AuthenticatedMember {
                     credential: Credential::ApiToken(token.id),
                     current,
@@ -155,14 +157,15 @@ impl Authenticator {
     /// default account.
     pub(super) async fn resolve_viewer(
         &self,
-        admission: VerifiedIdentity<'_>,
+        identity: VerifiedIdentity<'_>,
         account: Option<&[u8]>,
     ) -> Result<Viewer, AuthError> {
-        let VerifiedIdentity { credential, whose, accounts, scopes, expires_at } = admission;
-        let requested =
+        let VerifiedIdentity { credential, user_ref, accounts, scopes, expires_at } = identity;
+        let requested_account =
             account.map(|account| parse_requested_account(account, accounts.as_deref())).transpose()?;
-        let meant = requested.as_ref().map(std::slice::from_ref).or(accounts.as_deref());
-        let current = self.store.find_current_membership(whose, meant, self.clock.timestamp()).await?;
+        let candidate_accounts = requested_account.as_ref().map(std::slice::from_ref).or(accounts.as_deref());
+        let current =
+            self.store.find_current_membership(user_ref, candidate_accounts, self.clock.timestamp()).await?;
         let current = current.ok_or(AuthError::NoAccount)?;
         Ok(Viewer::from_member(AuthenticatedMember {
             credential,
@@ -188,9 +191,11 @@ impl Viewer {
 
 /// Parses the requested account, and checks that the credentials are not restricted to others.
 pub(super) fn parse_requested_account(account: &[u8], accounts: Option<&[Slug]>) -> Result<Slug, AuthError> {
-    let requested: Option<Slug> = std::str::from_utf8(account).ok().and_then(|account| account.parse().ok());
-    let opened = requested.filter(|requested| accounts.is_none_or(|accounts| accounts.contains(requested)));
-    opened.ok_or(AuthError::NoAccount)
+    let requested_account: Option<Slug> =
+        std::str::from_utf8(account).ok().and_then(|account| account.parse().ok());
+    let permitted_account = requested_account
+        .filter(|requested_account| accounts.is_none_or(|accounts| accounts.contains(requested_account)));
+    permitted_account.ok_or(AuthError::NoAccount)
 }
 
 /// The credentials after the authentication scheme.
@@ -201,14 +206,15 @@ pub(super) enum Bearer<'a> {
     Jwt(&'a str),
 }
 
-pub(super) fn bearer(authorization: &[u8]) -> Option<Bearer<'_>> {
+pub(super) fn parse_bearer(authorization: &[u8]) -> Option<Bearer<'_>> {
     if authorization.len() > MAX_LENGTH {
         return None;
     }
-    let (word, token) = std::str::from_utf8(authorization).ok()?.trim().split_once(' ')?;
-    let known = ["bearer", "token", "apitoken"].iter().any(|known| word.eq_ignore_ascii_case(known));
+    let (scheme, token) = std::str::from_utf8(authorization).ok()?.trim().split_once(' ')?;
+    let is_supported =
+        ["bearer", "token", "apitoken"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported));
     let token = token.trim();
-    match known {
+    match is_supported {
         true if token.contains('.') => Some(Bearer::Jwt(token)),
         true => ApiToken::parse(token).map(Bearer::ApiToken),
         false => None,
@@ -222,19 +228,19 @@ mod tests {
     #[test]
     fn three_words_introduce_a_token() {
         for text in ["Bearer id-x", "bearer id-x", "Token id-x", "ApiToken id-x", "  Bearer   id-x "] {
-            let Some(Bearer::ApiToken(token)) = bearer(text.as_bytes()) else { panic!("{text}") };
+            let Some(Bearer::ApiToken(token)) = parse_bearer(text.as_bytes()) else { panic!("{text}") };
             assert_eq!(token.reveal(), "id-x");
         }
         for text in ["", "id-x", "Basic id-x", "Bearer", "Bearer  ", "Bearer idx", "a.b.c", "Basic a.b.c"] {
-            assert_eq!(bearer(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_bearer(text.as_bytes()), None, "{text}");
         }
         // The published client uses `ApiToken` if the token has a dash at any position.
         for text in ["Bearer a.b.c", "ApiToken a-.b.c", "Token a.b.c"] {
-            assert!(matches!(bearer(text.as_bytes()), Some(Bearer::Jwt(_))), "{text}");
+            assert!(matches!(parse_bearer(text.as_bytes()), Some(Bearer::Jwt(_))), "{text}");
         }
-        assert_eq!(bearer(b"Bearer \xff-x"), None);
+        assert_eq!(parse_bearer(b"Bearer \xff-x"), None);
         for token in ["id-", "a.b."] {
-            assert_eq!(bearer(format!("Bearer {token}{}", "x".repeat(MAX_LENGTH)).as_bytes()), None);
+            assert_eq!(parse_bearer(format!("Bearer {token}{}", "x".repeat(MAX_LENGTH)).as_bytes()), None);
         }
     }
 }

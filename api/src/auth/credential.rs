@@ -85,7 +85,7 @@ impl Credential {
     /// means no limit. Credentials that are never sent to third parties, such as a browser session,
     /// allow tokens that outlive them.
     #[must_use]
-    pub fn grants_until(self, expires_at: Option<Timestamp>) -> Option<Timestamp> {
+    pub fn max_token_expiry(self, expires_at: Option<Timestamp>) -> Option<Timestamp> {
         match self {
             Self::ApiToken(_) | Self::Jwt => expires_at,
             // A session proves who the user is, and never leaves the browser.

@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::{
-    authenticator::{Bearer, MAX_LENGTH, bearer},
+    authenticator::{Bearer, MAX_LENGTH, parse_bearer},
     jwt::JwtVerifier,
 };
 use crate::{
@@ -26,7 +26,7 @@ static VERIFIER: LazyLock<JwtVerifier> =
     LazyLock::new(|| wait(JwtVerifier::start(&config())).expect("no file"));
 
 fn config() -> JwtConfig {
-    let name = |name: &str| name.parse().expect("a name of a claim");
+    let claim = |name: &str| name.parse().expect("a name of a claim");
     JwtConfig {
         issuer: ISSUER.to_owned(),
         audience: "galvo".to_owned(),
@@ -34,9 +34,9 @@ fn config() -> JwtConfig {
         jwks: None,
         jwks_timing: JwksRefresh::default(),
         claims: ClaimNames {
-            user: name("sub"),
-            accounts: Some(name("accounts")),
-            role: Some(name("/galvo/roles")),
+            user: claim("sub"),
+            accounts: Some(claim("accounts")),
+            role: Some(claim("/galvo/roles")),
         },
         provision: None,
     }
@@ -46,19 +46,19 @@ fn config() -> JwtConfig {
 /// are the rest. Other input is used as it is.
 pub(crate) fn token(bytes: &[u8]) {
     if bytes.starts_with(b"{") {
-        let [head, claims] = lines(bytes);
-        believed(&signed(head, claims), true);
+        let [header, claims] = lines(bytes);
+        check_acceptance(&sign(header, claims), true);
         return;
     }
     let Ok(text) = str::from_utf8(bytes) else {
-        assert_eq!(bearer(bytes), None);
+        assert_eq!(parse_bearer(bytes), None);
         return;
     };
-    match bearer(bytes) {
-        Some(_) if bytes.len() > MAX_LENGTH => panic!("too long to be looked at"),
-        Some(Bearer::Jwt(token)) => believed(token, false),
+    match parse_bearer(bytes) {
+        Some(_) if bytes.len() > MAX_LENGTH => panic!("a header beyond the length limit was parsed"),
+        Some(Bearer::Jwt(token)) => check_acceptance(token, false),
         Some(Bearer::ApiToken(token)) => {
-            assert!(text.trim().ends_with(&token.reveal()), "what is looked up is what was shown");
+            assert!(text.trim().ends_with(&token.reveal()), "the parsed token is the one in the header");
             assert_eq!(ApiToken::parse(&token.reveal()).as_ref(), Some(&token));
             assert!(ApiToken::is_identifier(token.identifier()));
         }
@@ -78,22 +78,22 @@ pub(crate) fn token(bytes: &[u8]) {
 
 /// Checks that a JWT is accepted only if it is signed. `signed_here` is true if the caller signed it;
 /// nothing else has the secret.
-fn believed(token: &str, signed_here: bool) {
+fn check_acceptance(token: &str, signed_here: bool) {
     let now: DateTime<Utc> = DateTime::from_timestamp(1_800_000_000, 0).expect("a time");
     let Ok(verified) = wait(VERIFIER.verify(token, now)) else { return };
     assert!(signed_here || is_signed(token), "nobody signed {token}");
     assert!(verified.expires_at.0 > now, "it has expired");
-    let claimed = verified.claimed;
-    assert!((1..=255).contains(&claimed.subject.chars().count()));
-    let role = claimed.role.expect("the claim has to name one");
+    let identity = verified.identity;
+    assert!((1..=255).contains(&identity.subject.chars().count()));
+    let role = identity.role.expect("the claim has to name one");
     assert_ne!(role, Role::Guest, "guests have an end, which no claim says");
-    let scopes = claimed.scopes.expect("a role has scopes");
+    let scopes = identity.scopes.expect("a role has scopes");
     assert!(scopes.iter().all(|scope| scopes_of(role).contains(scope)), "more than the role has");
-    assert!(claimed.accounts.expect("the claim has to name them").len() <= 100);
+    assert!(identity.accounts.expect("the claim has to name them").len() <= 100);
 }
 
-fn signed(head: &[u8], claims: &[u8]) -> String {
-    let content = format!("{}.{}", URL_SAFE_NO_PAD.encode(head), URL_SAFE_NO_PAD.encode(claims));
+fn sign(header: &[u8], claims: &[u8]) -> String {
+    let content = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = URL_SAFE_NO_PAD.encode(mac(&content).finalize().into_bytes());
     format!("{content}.{signature}")
 }

@@ -97,7 +97,7 @@ struct KeySet {
 ///
 /// # Errors
 /// Returns an error if the keys cannot be read or parsed.
-pub(crate) async fn usable_keys(source: &JwksSource) -> Result<usize, JwksError> {
+pub(crate) async fn count_usable_keys(source: &JwksSource) -> Result<usize, JwksError> {
     Ok(Source::of(source).read().await?.len())
 }
 
@@ -130,16 +130,17 @@ impl Jwks {
     /// Returns the key with this identifier and algorithm. Without an identifier, returns the only key
     /// for the algorithm. Refreshes the keys if there is no match.
     pub(super) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
-        let seen = self.shared.keys();
-        if let Some(key) = find(&seen, id, algorithm) {
+        let initial_keys = self.shared.keys();
+        if let Some(key) = find(&initial_keys, id, algorithm) {
             return Some(key);
         }
         // A task of its own, because the caller may be dropped while others wait for the same refresh.
         let shared = Arc::clone(&self.shared);
         let refresh_if_unchanged = async move {
             let mut tried_at = shared.tried_at.lock().await;
-            let is_new = !Arc::ptr_eq(&seen, &shared.keys());
-            if !is_new && tried_at.is_none_or(|at| at.elapsed() >= shared.timing.min_refresh_interval) {
+            let was_refreshed = !Arc::ptr_eq(&initial_keys, &shared.keys());
+            if !was_refreshed && tried_at.is_none_or(|at| at.elapsed() >= shared.timing.min_refresh_interval)
+            {
                 shared.refresh_keys(&mut tried_at).await;
             }
         };
@@ -223,7 +224,7 @@ fn find(keys: &[Key], id: Option<&str>, algorithm: Algorithm) -> Option<Decoding
 fn parse_usable_key(key: Value) -> Option<Key> {
     let jwk: Jwk = serde_json::from_value(key).ok()?;
     let length = |text: &str| URL_SAFE_NO_PAD.decode(text).map(|bytes| bytes.len()).ok();
-    let (algorithm, named) = match &jwk.algorithm {
+    let (algorithm, jwk_algorithm) = match &jwk.algorithm {
         AlgorithmParameters::RSA(rsa) => {
             let is_safe = RSA_BYTES.contains(&length(&rsa.n)?) && length(&rsa.e)? <= MAX_EXPONENT_BYTES;
             is_safe.then_some((Algorithm::RS256, KeyAlgorithm::RS256))?
@@ -240,9 +241,12 @@ fn parse_usable_key(key: Value) -> Option<Key> {
         _ => return None,
     };
     let common = &jwk.common;
-    let may_verify_signatures = common.key_algorithm.is_none_or(|own| own == named)
+    let may_verify_signatures = common.key_algorithm.is_none_or(|declared| declared == jwk_algorithm)
         && common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature)
-        && common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
+        && common
+            .key_operations
+            .as_ref()
+            .is_none_or(|operations| operations.contains(&KeyOperations::Verify));
     let public = DecodingKey::from_jwk(&jwk).ok()?;
     may_verify_signatures.then(|| Key { id: jwk.common.key_id.clone(), algorithm, public })
 }

@@ -22,14 +22,14 @@ pub struct JwtVerifier {
     audience: String,
     secret: Option<DecodingKey>,
     jwks: Option<Jwks>,
-    names: ClaimNames,
+    claim_names: ClaimNames,
     provision: Option<Provision>,
 }
 
 /// The content of a verified JWT.
 pub(super) struct VerifiedJwt {
     /// The user, the accounts, the role and the scopes.
-    pub(super) claimed: ClaimedIdentity,
+    pub(super) identity: ClaimedIdentity,
     /// The expiry.
     pub(super) expires_at: Timestamp,
 }
@@ -62,7 +62,7 @@ impl JwtVerifier {
             audience: config.audience.clone(),
             secret: config.secret.as_ref().map(|secret| DecodingKey::from_secret(secret.reveal())),
             jwks,
-            names: config.claims.clone(),
+            claim_names: config.claims.clone(),
             provision: config.provision.clone(),
         })
     }
@@ -83,7 +83,7 @@ impl JwtVerifier {
         if header.crit.is_some() {
             return Err(JwtError::Critical);
         }
-        // The algorithm selects among the keys for it, so that no key is used with another algorithm.
+        // Only keys for the token's algorithm are candidates, so that no key is used with another algorithm.
         // Keys that the token embeds or references are ignored: anyone could have made them.
         let key = match (header.alg, &self.jwks) {
             (Algorithm::HS256, _) => self.secret.clone(),
@@ -95,19 +95,19 @@ impl JwtVerifier {
         let claims =
             decode::<Claims>(token, &key.ok_or(JwtError::NoKey)?, &signature_validation(header.alg))?.claims;
         let expires_at = claims::check(&claims, &self.issuer, &self.audience, now)?;
-        Ok(VerifiedJwt { claimed: claims::read(&claims, &self.names)?, expires_at })
+        Ok(VerifiedJwt { identity: claims::read(&claims, &self.claim_names)?, expires_at })
     }
 }
 
 impl Authenticator {
     /// Returns the viewer of a JWT.
-    pub(super) async fn jwt(
+    pub(super) async fn authenticate_jwt(
         &self,
         jwt: &JwtVerifier,
         token: &str,
         account: Option<&[u8]>,
     ) -> Result<Viewer, AuthError> {
-        let VerifiedJwt { claimed, expires_at } =
+        let VerifiedJwt { identity, expires_at } =
             jwt.verify(token, self.clock.now()).await.map_err(|reason| {
                 tracing::debug!(%reason, "JWT rejected");
                 if matches!(reason, JwtError::Claims(ClaimError::Role)) {
@@ -118,21 +118,22 @@ impl Authenticator {
             })?;
         let verified_identity = || VerifiedIdentity {
             credential: Credential::Jwt,
-            whose: UserRef::Identity { issuer: jwt.issuer(), subject: &claimed.subject },
-            accounts: claimed.accounts.clone(),
-            scopes: claimed.scopes.clone(),
+            user_ref: UserRef::Identity { issuer: jwt.issuer(), subject: &identity.subject },
+            accounts: identity.accounts.clone(),
+            scopes: identity.scopes.clone(),
             expires_at: Some(expires_at),
         };
         match (self.resolve_viewer(verified_identity(), account).await, jwt.provision()) {
             (Err(AuthError::NoAccount), Some(provision)) => {
-                let requested = account
-                    .map(|account| parse_requested_account(account, claimed.accounts.as_deref()))
+                let requested_account = account
+                    .map(|account| parse_requested_account(account, identity.accounts.as_deref()))
                     .transpose()?;
                 let credential = audit_entry::Credential::Jwt;
-                self.provision_user(jwt.issuer(), credential, &claimed, provision, requested).await?;
+                self.provision_user(jwt.issuer(), credential, &identity, provision, requested_account)
+                    .await?;
                 self.resolve_viewer(verified_identity(), account).await
             }
-            (admitted, _) => admitted,
+            (result, _) => result,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! - Credentials for one account, such as an API token, determine the account, the user and the membership.
 //! - Credentials of a user, such as a JWT or a browser session, are valid for every account that the user is
 //!   a member of. `Authenticator::resolve_viewer` selects the account and checks that the membership has not
-//!   ended. `Authenticator::provision_user` may first create a user that an issuer vouches for.
+//!   ended. `Authenticator::provision_user` may first create a user whom an issuer authenticated.
 //!
 //! [`Credential`] holds the other differences: the key of rate limits, whether the credentials represent
 //! the user in all accounts, and the latest expiry of tokens created with them.
@@ -27,7 +27,7 @@ mod viewer;
 pub use authenticator::{AuthError, Authenticator, PresentedCredentials};
 pub use credential::{Credential, LimitKey, SessionHash};
 pub use jwks::JwksError;
-pub(crate) use jwks::usable_keys;
+pub(crate) use jwks::count_usable_keys;
 pub use jwt::JwtVerifier;
 pub use oidc::{CALLBACK, OidcError, OidcProvider, RedirectParameters};
 pub use session::{Session, Sessions, SignInMethod};

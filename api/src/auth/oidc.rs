@@ -145,8 +145,8 @@ impl OidcProvider {
     /// # Panics
     /// Panics if the settings were not validated.
     #[must_use]
-    pub fn new(config: &OidcConfig, public: &PublicUrl) -> Self {
-        let redirect = public.url_of(CALLBACK);
+    pub fn new(config: &OidcConfig, public_url: &PublicUrl) -> Self {
+        let redirect = public_url.url_of(CALLBACK);
         Self {
             issuer: IssuerUrl::new(config.issuer.clone()).expect("the setting was checked"),
             redirect: RedirectUrl::new(redirect).expect("the setting was checked"),
@@ -166,7 +166,7 @@ impl OidcProvider {
     ///
     /// # Errors
     /// [`OidcError::ProviderUnavailable`]
-    pub(crate) async fn examine(&self) -> Result<(), OidcError> {
+    pub(crate) async fn check_health(&self) -> Result<(), OidcError> {
         self.metadata(METADATA_TTL).await.map(|_| ())
     }
 
@@ -174,7 +174,7 @@ impl OidcProvider {
     ///
     /// # Errors
     /// [`OidcError::ProviderUnavailable`]
-    pub async fn address(&self, attempt: &SignInAttempt) -> Result<Url, OidcError> {
+    pub async fn authorization_url(&self, attempt: &SignInAttempt) -> Result<Url, OidcError> {
         let metadata = self.metadata(METADATA_TTL).await?;
         let (state, nonce) = (attempt.state(), attempt.nonce());
         let challenge =
@@ -193,40 +193,40 @@ impl OidcProvider {
         Ok(request.url().0)
     }
 
-    /// Returns the claims of the user that the provider redirects back with the same browser.
+    /// Verifies the provider's redirect, and returns the claims of the user who signed in.
     ///
     /// # Errors
     /// [`OidcError`]
     async fn verify_redirect(
         &self,
         attempt: &SignInAttempt,
-        returned: RedirectParameters,
+        parameters: RedirectParameters,
         now: DateTime<Utc>,
     ) -> Result<ClaimedIdentity, OidcError> {
-        if !attempt.is_state(&returned.state) {
+        if !attempt.is_state(&parameters.state) {
             return Err(OidcError::State);
         }
-        let from_elsewhere = !returned.issuer.is_empty() && returned.issuer != self.config.issuer;
-        if from_elsewhere || returned.code.is_empty() || returned.code.len() > MAX_CODE {
+        let is_other_issuer = !parameters.issuer.is_empty() && parameters.issuer != self.config.issuer;
+        if is_other_issuer || parameters.code.is_empty() || parameters.code.len() > MAX_CODE {
             return Err(OidcError::Denied);
         }
         let metadata = self.metadata(METADATA_TTL).await?;
-        let answer = self.redeem(&metadata, returned.code, attempt.verifier()).await?;
+        let token_response = self.exchange_code(&metadata, parameters.code, attempt.verifier()).await?;
         let missing = || OidcError::InvalidIdToken("there is no ID token".into());
-        let token = answer.id_token().ok_or_else(missing)?;
-        let claims = match self.verify(&metadata, token, &answer, attempt, now) {
+        let token = token_response.id_token().ok_or_else(missing)?;
+        let claims = match self.verify_id_token(&metadata, token, &token_response, attempt, now) {
             Err(IdTokenError::InvalidSignature) => {
                 // Providers rotate their keys and publish new ones before they use them.
                 let metadata = self.metadata(MIN_FETCH_INTERVAL).await?;
-                self.verify(&metadata, token, &answer, attempt, now)
+                self.verify_id_token(&metadata, token, &token_response, attempt, now)
             }
             verified => verified,
         };
         let claims = claims.map_err(|reason| OidcError::InvalidIdToken(Box::new(reason)))?;
-        Ok(claims::read(&claims, &self.names())?)
+        Ok(claims::read(&claims, &self.claim_names())?)
     }
 
-    async fn redeem(
+    async fn exchange_code(
         &self,
         metadata: &CoreProviderMetadata,
         code: String,
@@ -237,11 +237,11 @@ impl OidcProvider {
         let client = self.client(metadata);
         let exchange = client.exchange_code(AuthorizationCode::new(code));
         let exchange = exchange.map_err(|error| OidcError::ProviderUnavailable(Box::new(error)))?;
-        let answer = exchange
+        let token_response = exchange
             .set_pkce_verifier(PkceCodeVerifier::new(verifier))
             .request_async(&self.http_client)
             .await;
-        answer.map_err(|error| match error {
+        token_response.map_err(|error| match error {
             // For example for a code that was used before. The provider's error text is not repeated
             // anywhere.
             RequestTokenError::ServerResponse(_) => OidcError::Denied,
@@ -254,11 +254,11 @@ impl OidcProvider {
 
     /// Returns the claims of an ID token, if the provider signed it for this server and this attempt,
     /// and it is valid now.
-    fn verify(
+    fn verify_id_token(
         &self,
         metadata: &CoreProviderMetadata,
         token: &CoreIdToken,
-        answer: &CoreTokenResponse,
+        token_response: &CoreTokenResponse,
         attempt: &SignInAttempt,
         now: DateTime<Utc>,
     ) -> Result<Claims, IdTokenError> {
@@ -268,7 +268,7 @@ impl OidcProvider {
         if let Some(expected) = claims.access_token_hash() {
             let key = token.signing_key(&verifier)?;
             let algorithm = token.signing_alg().map_err(|_| IdTokenError::Hash)?;
-            let hash = AccessTokenHash::from_token(answer.access_token(), algorithm, key);
+            let hash = AccessTokenHash::from_token(token_response.access_token(), algorithm, key);
             if hash.map_err(|_| IdTokenError::Hash)? != *expected {
                 return Err(IdTokenError::Hash);
             }
@@ -279,13 +279,13 @@ impl OidcProvider {
         payload.and_then(|payload| serde_json::from_slice(&payload).ok()).ok_or(IdTokenError::Payload)
     }
 
-    /// Returns the provider's metadata, from the cache if it is younger than `age`.
-    async fn metadata(&self, age: Duration) -> Result<Arc<CoreProviderMetadata>, OidcError> {
+    /// Returns the provider's metadata, from the cache if it is younger than `max_age`.
+    async fn metadata(&self, max_age: Duration) -> Result<Arc<CoreProviderMetadata>, OidcError> {
         // The lock is held during the fetch, so that concurrent callers share its result, including a
         // failure.
         let mut cache = self.cache.lock().await;
         if let Some((at, metadata)) = &cache.metadata
-            && at.elapsed() < age
+            && at.elapsed() < max_age
         {
             return Ok(Arc::clone(metadata));
         }
@@ -308,7 +308,7 @@ impl OidcProvider {
         }
     }
 
-    fn client(&self, metadata: &CoreProviderMetadata) -> ClientOf {
+    fn client(&self, metadata: &CoreProviderMetadata) -> ConfiguredClient {
         let (id, secret) = (self.config.client_id.clone(), self.config.client_secret.clone());
         CoreClient::from_provider_metadata(
             metadata.clone(),
@@ -319,7 +319,7 @@ impl OidcProvider {
     }
 
     /// Returns the claim names. OpenID identifies a user by `sub` and nothing else.
-    fn names(&self) -> ClaimNames {
+    fn claim_names(&self) -> ClaimNames {
         ClaimNames {
             user: "sub".parse().expect("the name of a claim"),
             accounts: self.config.account_claim.clone(),
@@ -335,17 +335,17 @@ impl Authenticator {
     /// # Errors
     /// Returns [`AuthError::NoAccount`] if the user is unknown, or an error of the store. Errors in the
     /// provider's redirect are in the inner result.
-    pub async fn user_of_provider(
+    pub async fn authenticate_oidc_user(
         &self,
         provider: &OidcProvider,
         attempt: &SignInAttempt,
-        returned: RedirectParameters,
+        parameters: RedirectParameters,
     ) -> Result<Result<user::Model, OidcError>, AuthError> {
-        let claimed = match provider.verify_redirect(attempt, returned, self.clock.now()).await {
-            Ok(claimed) => claimed,
+        let identity = match provider.verify_redirect(attempt, parameters, self.clock.now()).await {
+            Ok(identity) => identity,
             Err(error) => return Ok(Err(error)),
         };
-        let (issuer, subject) = (provider.config.issuer.as_str(), claimed.subject.as_str());
+        let (issuer, subject) = (provider.config.issuer.as_str(), identity.subject.as_str());
         let current = self.store.find_current_membership(
             UserRef::Identity { issuer, subject },
             None,
@@ -355,13 +355,13 @@ impl Authenticator {
             && let Some(provision) = &provider.config.provision
         {
             let credential = audit_entry::Credential::Session;
-            self.provision_user(issuer, credential, &claimed, provision, None).await?;
+            self.provision_user(issuer, credential, &identity, provision, None).await?;
         }
         self.store.user_of_identity(issuer, subject).await?.map(Ok).ok_or(AuthError::NoAccount)
     }
 }
 
-type ClientOf = CoreClient<
+type ConfiguredClient = CoreClient<
     openidconnect::EndpointSet,
     openidconnect::EndpointNotSet,
     openidconnect::EndpointNotSet,

@@ -1,4 +1,4 @@
-//! Provisioning of users that an issuer vouches for and that are unknown here.
+//! Provisioning of users whom an issuer authenticated and whom this server does not know yet.
 
 use entity::audit_entry::Credential;
 
@@ -19,45 +19,47 @@ use crate::{
 const NAME_DIGITS: [usize; 2] = [6, 16];
 
 impl Authenticator {
-    /// Provisions an unknown user of an issuer as a member of the `requested` account, or else of the
+    /// Provisions an unknown user of an issuer as a member of the `requested_account` account, or else of the
     /// account that the issuer's claims or the settings name. Does nothing if no account is named.
     pub(super) async fn provision_user(
         &self,
         issuer: &str,
         credential: Credential,
-        claimed: &ClaimedIdentity,
+        identity: &ClaimedIdentity,
         provision: &Provision,
-        requested: Option<Slug>,
+        requested_account: Option<Slug>,
     ) -> Result<(), AuthError> {
-        let named = match &claimed.accounts {
+        let assigned_account = match &identity.accounts {
             Some(accounts) => accounts.first(),
             None => provision.account.as_ref(),
         };
-        let account = match (requested, named) {
+        let account = match (requested_account, assigned_account) {
             // If no claim names accounts, a user cannot join an account by requesting it.
-            (Some(requested), Some(named)) if claimed.accounts.is_none() && requested != *named => {
+            (Some(requested_account), Some(assigned_account))
+                if identity.accounts.is_none() && requested_account != *assigned_account =>
+            {
                 return Ok(());
             }
-            (Some(requested), _) => requested,
-            (None, Some(named)) => named.clone(),
+            (Some(requested_account), _) => requested_account,
+            (None, Some(assigned_account)) => assigned_account.clone(),
             (None, None) => return Ok(()),
         };
         let now = self.clock.timestamp();
-        let role = claimed.role.map_or(provision.role, |role| lower_role(role, provision.role));
+        let role = identity.role.map_or(provision.role, |role| lower_role(role, provision.role));
         for digits in NAME_DIGITS {
-            let name = local_name(&claimed.preferred_name, issuer, &claimed.subject, digits);
-            let newcomer = ProvisionedUser {
+            let name = local_name(&identity.preferred_name, issuer, &identity.subject, digits);
+            let new_member = ProvisionedUser {
                 issuer: issuer.to_owned(),
-                subject: claimed.subject.clone(),
+                subject: identity.subject.clone(),
                 user: new_user(&name, &mut rand::rng(), now),
                 account: account.clone(),
                 role,
                 credential,
             };
-            match self.store.provision_member(newcomer, now).await {
+            match self.store.provision_member(new_member, now).await {
                 // Another request of the same user was faster, or the name is taken.
                 Err(StoreError::Conflict(_)) => {}
-                admitted => return Ok(admitted?),
+                result => return Ok(result?),
             }
         }
         Ok(())

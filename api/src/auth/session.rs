@@ -33,10 +33,10 @@ pub struct Session {
 pub struct Sessions {
     store: SystemStore,
     clock: Arc<dyn Clock>,
-    life: SessionLifetimes,
+    lifetimes: SessionLifetimes,
 }
 
-/// The way a user proved the identity before a session began.
+/// The method by which a user signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignInMethod {
     /// By password.
@@ -58,7 +58,7 @@ impl SignInMethod {
 }
 
 impl Session {
-    /// Returns the key the session is stored under.
+    /// Returns the key under which the session is stored.
     #[must_use]
     pub fn id(&self) -> &[u8] {
         &self.row.id
@@ -82,25 +82,25 @@ impl Session {
         self.secret.csrf_token()
     }
 
-    /// Returns true if `sent` is the session's CSRF token.
+    /// Returns true if `token` is the session's CSRF token.
     #[must_use]
-    pub fn csrf_matches(&self, sent: &str) -> bool {
-        self.secret.csrf_matches(sent.as_bytes())
+    pub fn csrf_matches(&self, token: &str) -> bool {
+        self.secret.csrf_matches(token.as_bytes())
     }
 }
 
 impl Sessions {
-    /// Returns a manager of the sessions in `store`, with the lifetimes of `life`.
+    /// Returns a manager of the sessions in `store`, with these lifetimes.
     #[must_use]
-    pub fn new(store: SystemStore, clock: Arc<dyn Clock>, life: SessionLifetimes) -> Self {
-        Self { store, clock, life }
+    pub fn new(store: SystemStore, clock: Arc<dyn Clock>, lifetimes: SessionLifetimes) -> Self {
+        Self { store, clock, lifetimes }
     }
 
     /// Starts a session of a user and returns its secret for the browser's cookie.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
-    pub async fn begin(
+    pub async fn start(
         &self,
         user: &user::Model,
         method: SignInMethod,
@@ -112,24 +112,24 @@ impl Sessions {
             user_id: user.id,
             created_at: now,
             used_at: now,
-            expires_at: self.life.end(now),
+            expires_at: self.lifetimes.end(now),
         };
-        let (by, detail) = (Actor::in_browser(user, origin, now), json!({ "by": method.name() }));
-        self.store.add_session(row, self.life.idle_since(now), &by, detail).await?;
+        let (actor, detail) = (Actor::in_browser(user, origin, now), json!({ "by": method.name() }));
+        self.store.add_session(row, self.lifetimes.idle_since(now), &actor, detail).await?;
         Ok(secret)
     }
 
-    /// Returns the session with this secret. `None` if there is none or it has ended.
+    /// Returns the session with this secret. `None` if no such session exists or it has ended.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn find(&self, secret: SessionSecret) -> Result<Option<Session>, StoreError> {
         let now = self.clock.timestamp();
         let Some((row, user)) = self.store.session(secret.id()).await? else { return Ok(None) };
-        if self.life.is_over(&row, now) {
+        if self.lifetimes.is_over(&row, now) {
             return Ok(None);
         }
-        if self.life.should_store_use(&row, now)
+        if self.lifetimes.should_store_use(&row, now)
             && let Err(error) = self.store.record_session_use(row.id.clone(), now).await
         {
             // The request succeeds anyway, and a later one records the use.
@@ -151,8 +151,8 @@ impl Sessions {
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn end_all(&self, session: &Session, origin: Origin) -> Result<(), StoreError> {
-        let by = Actor::in_browser(&session.user, origin, self.clock.timestamp());
-        self.store.end_sessions(session.user.id, &by).await.map(drop)
+        let actor = Actor::in_browser(&session.user, origin, self.clock.timestamp());
+        self.store.end_sessions(session.user.id, &actor).await.map(drop)
     }
 }
 
@@ -169,10 +169,10 @@ impl Authenticator {
         account: &[u8],
     ) -> Result<Viewer, AuthError> {
         let (row, user) = sessions.store.session(id).await?.ok_or(AuthError::NoSession)?;
-        if sessions.life.is_over(&row, sessions.clock.timestamp()) {
+        if sessions.lifetimes.is_over(&row, sessions.clock.timestamp()) {
             return Err(AuthError::NoSession);
         }
-        self.resolve_viewer(admission(user.id, &row), Some(account)).await
+        self.resolve_viewer(session_identity(user.id, &row), Some(account)).await
     }
 
     /// Returns the viewer of a session, in the requested account or in the user's default account.
@@ -180,17 +180,18 @@ impl Authenticator {
     /// # Errors
     /// Returns [`AuthError::NoAccount`], or an error of the store.
     pub async fn viewer_of(&self, session: &Session, account: Option<&[u8]>) -> Result<Viewer, AuthError> {
-        self.resolve_viewer(admission(session.user().id, &session.row), account).await
+        self.resolve_viewer(session_identity(session.user().id, &session.row), account).await
     }
 }
 
 /// Returns the identity of a session's user, without restrictions, until the session ends.
-fn admission(user: UserId, session: &Model) -> VerifiedIdentity<'static> {
-    // Every stored hash has 32 bytes. Any other could not be shown as the current session.
+fn session_identity(user: UserId, session: &Model) -> VerifiedIdentity<'static> {
+    // Every stored hash has 32 bytes. One of another length would become zeros, which identify no session:
+    // the list of sessions would not mark the current one.
     let hash = session.id.as_slice().try_into().unwrap_or_default();
     VerifiedIdentity {
         credential: Credential::Session(SessionHash::new(hash)),
-        whose: UserRef::User(user),
+        user_ref: UserRef::User(user),
         accounts: None,
         scopes: None,
         expires_at: Some(session.expires_at),

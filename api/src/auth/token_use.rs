@@ -27,9 +27,9 @@ const MAX_TOKENS: NonZeroUsize = NonZeroUsize::new(100_000).expect("it is more t
 #[derive(Clone)]
 pub struct TokenUses {
     store: SystemStore,
-    last: PendingUses,
+    last_uses: PendingUses,
     /// The last use by a scheduler of a token with more than the `ingest` scope.
-    broad: PendingUses,
+    broad_uses: PendingUses,
 }
 
 type PendingUses = Arc<Mutex<LruCache<ApiTokenId, Timestamp>>>;
@@ -38,46 +38,50 @@ impl TokenUses {
     /// Returns a recorder that writes to `store`.
     #[must_use]
     pub fn new(store: SystemStore) -> Self {
-        Self { store, last: Arc::new(Mutex::new(empty())), broad: Arc::new(Mutex::new(empty())) }
+        Self {
+            store,
+            last_uses: Arc::new(Mutex::new(empty_cache())),
+            broad_uses: Arc::new(Mutex::new(empty_cache())),
+        }
     }
 
     /// Records the use of a token.
-    pub(super) fn note(&self, token: ApiTokenId, now: Timestamp) {
-        keep_latest(&mut lock(&self.last), token, now);
+    pub(super) fn record_use(&self, token: ApiTokenId, now: Timestamp) {
+        keep_latest(&mut lock(&self.last_uses), token, now);
     }
 
     /// Records that a scheduler used a token with more than the `ingest` scope.
     pub(crate) fn record_broad_use(&self, token: ApiTokenId, now: Timestamp) {
-        keep_latest(&mut lock(&self.broad), token, now);
+        keep_latest(&mut lock(&self.broad_uses), token, now);
     }
 
-    /// Writes the pending uses. They are kept for the next time if the write fails.
+    /// Writes the pending uses. They are kept for the next write if this one fails.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     pub async fn flush_uses(&self) -> Result<(), StoreError> {
-        let last = self.flush(&self.last, TokenUse::Any).await;
-        self.flush(&self.broad, TokenUse::Broad).await?;
-        last
+        let result = self.flush(&self.last_uses, TokenUse::Any).await;
+        self.flush(&self.broad_uses, TokenUse::Broad).await?;
+        result
     }
 
     async fn flush(&self, pending: &PendingUses, kind: TokenUse) -> Result<(), StoreError> {
-        let uses = std::mem::replace(&mut *lock(pending), empty());
+        let uses = std::mem::replace(&mut *lock(pending), empty_cache());
         if uses.is_empty() {
             return Ok(());
         }
         let mut sorted: Vec<_> = uses.iter().map(|(token, at)| (*token, *at)).collect();
         sorted.sort_by_key(|(token, _)| *token);
-        let written = self.store.record_token_uses(kind, &sorted).await;
-        if written.is_err() {
-            let mut last = lock(pending);
+        let result = self.store.record_token_uses(kind, &sorted).await;
+        if result.is_err() {
+            let mut restored_uses = lock(pending);
             // The uses recorded during the failed write are newer than all the others.
-            let meanwhile = std::mem::replace(&mut *last, uses);
-            for (token, at) in meanwhile.iter().rev() {
-                keep_latest(&mut last, *token, *at);
+            let newer_uses = std::mem::replace(&mut *restored_uses, uses);
+            for (token, at) in newer_uses.iter().rev() {
+                keep_latest(&mut restored_uses, *token, *at);
             }
         }
-        written
+        result
     }
 
     /// Writes the pending uses every minute, forever.
@@ -97,16 +101,16 @@ fn lock(pending: &PendingUses) -> MutexGuard<'_, LruCache<ApiTokenId, Timestamp>
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn empty() -> LruCache<ApiTokenId, Timestamp> {
+fn empty_cache() -> LruCache<ApiTokenId, Timestamp> {
     // Grows on demand, because most servers have few tokens.
-    let mut empty = LruCache::unbounded();
-    empty.resize(MAX_TOKENS);
-    empty
+    let mut cache = LruCache::unbounded();
+    cache.resize(MAX_TOKENS);
+    cache
 }
 
-fn keep_latest(last: &mut LruCache<ApiTokenId, Timestamp>, token: ApiTokenId, at: Timestamp) {
-    let known = last.get(&token).map_or(at, |known| if known.0 < at.0 { at } else { *known });
-    last.put(token, known);
+fn keep_latest(uses: &mut LruCache<ApiTokenId, Timestamp>, token: ApiTokenId, at: Timestamp) {
+    let latest = uses.get(&token).map_or(at, |recorded| if recorded.0 < at.0 { at } else { *recorded });
+    uses.put(token, latest);
 }
 
 #[cfg(test)]
@@ -118,7 +122,7 @@ mod tests {
 
     #[test]
     fn no_more_tokens_are_remembered_than_fit() {
-        let (mut last, now) = (empty(), Timestamp::from(DateTime::UNIX_EPOCH));
+        let (mut last, now) = (empty_cache(), Timestamp::from(DateTime::UNIX_EPOCH));
         for number in 0..=MAX_TOKENS.get() as u128 {
             keep_latest(&mut last, ApiTokenId(Uuid::from_u128(number)), now);
         }

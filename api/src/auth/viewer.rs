@@ -17,7 +17,7 @@ use crate::{
         scheduler_token::{Binding, permits_more_than_ingest},
         slug::Slug,
     },
-    shares::{Holder, Member},
+    shares::{GroupMember, Holder},
     store::CurrentMembership,
 };
 
@@ -33,16 +33,16 @@ pub struct Viewer {
     refuses_broad_tokens: Option<bool>,
 }
 
-/// Verified credentials of any kind, and the member they represent.
+/// Verified credentials of any kind, and the member whom they represent.
 pub(super) struct AuthenticatedMember {
     /// The kind of the credentials.
     pub(super) credential: Credential,
     /// The account, the user and the active membership.
     pub(super) current: CurrentMembership,
-    /// The accounts the credentials are restricted to. `None` if they are valid for all of the user's
+    /// The accounts to which the credentials are restricted. `None` if they are valid for all of the user's
     /// accounts.
     pub(super) accounts: Option<Vec<Slug>>,
-    /// The scopes the credentials are restricted to. `None` if they are not restricted.
+    /// The scopes to which the credentials are restricted. `None` if they are not restricted.
     pub(super) scopes: Option<Vec<Scope>>,
     /// The expiry of the credentials. `None` if they do not expire.
     pub(super) expires_at: Option<Timestamp>,
@@ -88,21 +88,21 @@ impl Viewer {
         Holder::signed_in(self.account_id(), self.member())
     }
 
-    /// Returns the credential that daily quotas are shared by. Tokens of schedulers that were exchanged for
-    /// no token count as their user, because anyone can obtain many of them.
-    pub(crate) fn quota_member(&self) -> Member {
+    /// Returns the member whose share of the daily quotas this viewer uses. A scheduler token that was not
+    /// exchanged for an API token counts as its user, because a user can obtain many of them.
+    pub(crate) fn quota_member(&self) -> GroupMember {
         match self.binding {
-            Some(Binding { parent: None, .. }) => Member::User(self.user_id()),
+            Some(Binding { parent: None, .. }) => GroupMember::User(self.user_id()),
             _ => self.member(),
         }
     }
 
-    /// Returns the credential. A token of a scheduler counts as the token that it was exchanged for.
-    fn member(&self) -> Member {
+    /// Returns the member of the account. A scheduler token counts as the token for which it was exchanged.
+    fn member(&self) -> GroupMember {
         let parent = self.binding.as_ref().and_then(|binding| binding.parent);
         match (parent, self.limit_key()) {
-            (Some(token), _) | (None, LimitKey::ApiToken(token)) => Member::Token(self.user_id(), token),
-            (None, LimitKey::User(user)) => Member::User(user),
+            (Some(token), _) | (None, LimitKey::ApiToken(token)) => GroupMember::Token(self.user_id(), token),
+            (None, LimitKey::User(user)) => GroupMember::User(user),
         }
     }
 
@@ -136,7 +136,7 @@ impl Viewer {
         &self.current
     }
 
-    /// Returns the accounts the credentials are restricted to. `None` if they are valid for all of the
+    /// Returns the accounts to which the credentials are restricted. `None` if they are valid for all of the
     /// user's accounts.
     #[must_use]
     pub fn accounts(&self) -> Option<&[Slug]> {
@@ -164,8 +164,8 @@ impl Viewer {
 
     /// Returns the latest expiry of tokens created with the credentials. `None` means no limit.
     #[must_use]
-    pub fn grants_until(&self) -> Option<Timestamp> {
-        self.credential.grants_until(self.expires_at)
+    pub fn max_token_expiry(&self) -> Option<Timestamp> {
+        self.credential.max_token_expiry(self.expires_at)
     }
 
     /// Returns the scheduler binding of the credentials. `None` for credentials that do not belong to a

@@ -15,10 +15,10 @@ use tokio::sync::Notify;
 
 use super::{Bus, ChangeKinds, Changes, Notice};
 
-/// The limit of clusters for which a subscriber keeps notices. More are reported as a gap.
+/// The maximum number of clusters for which a subscriber keeps notices. Beyond it, a gap is reported.
 const MAX_CLUSTERS: usize = 5_000;
 
-/// The bus of one process.
+/// The bus within one process.
 #[derive(Clone, Debug, Default)]
 pub struct InProcess(Arc<Inner>);
 
@@ -28,19 +28,21 @@ struct Inner {
     subscriber_count: AtomicUsize,
     subscribers: RwLock<HashMap<AccountId, Vec<Arc<Subscriber>>>>,
     /// Notified when an account gets its first subscriber or loses its last one.
-    accounts: Notify,
+    accounts_changed: Notify,
 }
 
-/// The notices that a subscriber has received and not taken yet.
+/// A subscriber to the changes of an account, with the notices that it has not read yet.
 #[derive(Debug)]
 struct Subscriber {
-    what: ChangeKinds,
-    heard: Mutex<Pending>,
-    called: Notify,
+    kinds: ChangeKinds,
+    unread: Mutex<UnreadChanges>,
+    /// Notified when a change is added to `unread`.
+    change_added: Notify,
 }
 
+/// The changes that a subscriber has not read yet.
 #[derive(Debug, Default)]
-struct Pending {
+struct UnreadChanges {
     clusters: BTreeMap<ClusterId, Notice>,
     gap: bool,
     account: ChangeKinds,
@@ -51,13 +53,13 @@ struct Pending {
 pub struct BusSubscription {
     bus: InProcess,
     account: AccountId,
-    ear: Arc<Subscriber>,
+    subscriber: Arc<Subscriber>,
 }
 
 impl InProcess {
     /// Reports a gap to all subscribers of an account.
     pub(super) fn publish_gap(&self, account: AccountId) {
-        self.notify_subscribers(account, |_| true, |pending| pending.gap = true);
+        self.notify_subscribers(account, |_| true, |unread| unread.gap = true);
     }
 
     /// Reports a gap to all subscribers of each account.
@@ -74,22 +76,24 @@ impl InProcess {
 
     /// Waits until the set of accounts with a subscriber changes.
     pub(super) async fn accounts_changed(&self) {
-        self.0.accounts.notified().await;
+        self.0.accounts_changed.notified().await;
     }
 
     fn notify_subscribers(
         &self,
         account: AccountId,
-        whom: impl Fn(&Subscriber) -> bool,
-        what: impl Fn(&mut Pending),
+        is_concerned: impl Fn(&Subscriber) -> bool,
+        update: impl Fn(&mut UnreadChanges),
     ) {
         if self.0.subscriber_count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let ears = self.0.subscribers.read().unwrap_or_else(PoisonError::into_inner);
-        for ear in ears.get(&account).into_iter().flatten().filter(|ear| whom(ear)) {
-            what(&mut ear.next_changes());
-            ear.called.notify_one();
+        let subscribers = self.0.subscribers.read().unwrap_or_else(PoisonError::into_inner);
+        for subscriber in
+            subscribers.get(&account).into_iter().flatten().filter(|subscriber| is_concerned(subscriber))
+        {
+            update(&mut subscriber.lock_unread());
+            subscriber.change_added.notify_one();
         }
     }
 }
@@ -98,33 +102,34 @@ impl Bus for InProcess {
     fn publish(&self, account: AccountId, notice: Notice) {
         self.notify_subscribers(
             account,
-            |ear| ear.what.intersects(notice.changed),
-            |pending| pending.add(notice),
+            |subscriber| subscriber.kinds.intersects(notice.changed),
+            |unread| unread.add(notice),
         );
     }
 
     fn publish_account(&self, account: AccountId, changed: ChangeKinds) {
-        // Most messages of other servers are about clusters alone.
+        // The messages of other servers mostly describe clusters only, and have no changes of the account.
         if changed == ChangeKinds::NOTHING {
             return;
         }
         self.notify_subscribers(
             account,
-            |ear| ear.what.intersects(changed),
-            |pending| pending.account = pending.account | changed,
+            |subscriber| subscriber.kinds.intersects(changed),
+            |unread| unread.account = unread.account | changed,
         );
     }
 
-    fn watch(&self, account: AccountId, what: ChangeKinds) -> BusSubscription {
-        let ear = Arc::new(Subscriber { what, heard: Mutex::default(), called: Notify::new() });
-        let mut ears = self.0.subscribers.write().unwrap_or_else(PoisonError::into_inner);
-        let of_account = ears.entry(account).or_default();
-        of_account.push(Arc::clone(&ear));
+    fn subscribe(&self, account: AccountId, kinds: ChangeKinds) -> BusSubscription {
+        let subscriber =
+            Arc::new(Subscriber { kinds, unread: Mutex::default(), change_added: Notify::new() });
+        let mut subscribers = self.0.subscribers.write().unwrap_or_else(PoisonError::into_inner);
+        let account_subscribers = subscribers.entry(account).or_default();
+        account_subscribers.push(Arc::clone(&subscriber));
         self.0.subscriber_count.fetch_add(1, Ordering::Release);
-        if of_account.len() == 1 {
-            self.0.accounts.notify_one();
+        if account_subscribers.len() == 1 {
+            self.0.accounts_changed.notify_one();
         }
-        BusSubscription { bus: self.clone(), account, ear }
+        BusSubscription { bus: self.clone(), account, subscriber }
     }
 
     fn force_resync(&self, account: AccountId) {
@@ -141,15 +146,15 @@ impl Bus for InProcess {
 }
 
 impl Subscriber {
-    fn next_changes(&self) -> MutexGuard<'_, Pending> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_unread(&self) -> MutexGuard<'_, UnreadChanges> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pending {
+impl UnreadChanges {
     fn add(&mut self, notice: Notice) {
-        if let Some(known) = self.clusters.get_mut(&notice.cluster) {
-            *known = known.merge(notice);
+        if let Some(unread_notice) = self.clusters.get_mut(&notice.cluster) {
+            *unread_notice = unread_notice.merge(notice);
         } else if self.clusters.len() < MAX_CLUSTERS {
             self.clusters.insert(notice.cluster, notice);
         } else {
@@ -163,17 +168,17 @@ impl Pending {
 }
 
 impl BusSubscription {
-    /// Waits for changes, and returns all since the last call.
+    /// Waits for changes, and returns those since the last call.
     pub async fn next_changes(&mut self) -> Changes {
         loop {
             {
-                let mut pending = self.ear.next_changes();
-                if !pending.is_empty() {
-                    let Pending { clusters, gap, account } = mem::take(&mut *pending);
+                let mut unread = self.subscriber.lock_unread();
+                if !unread.is_empty() {
+                    let UnreadChanges { clusters, gap, account } = mem::take(&mut *unread);
                     return Changes { clusters: clusters.into_values().collect(), gap, account };
                 }
             }
-            self.ear.called.notified().await;
+            self.subscriber.change_added.notified().await;
         }
     }
 }
@@ -181,12 +186,12 @@ impl BusSubscription {
 impl Drop for BusSubscription {
     fn drop(&mut self) {
         let inner = &self.bus.0;
-        let mut ears = inner.subscribers.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_account) = ears.get_mut(&self.account) {
-            of_account.retain(|ear| !Arc::ptr_eq(ear, &self.ear));
-            if of_account.is_empty() {
-                ears.remove(&self.account);
-                inner.accounts.notify_one();
+        let mut subscribers = inner.subscribers.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account_subscribers) = subscribers.get_mut(&self.account) {
+            account_subscribers.retain(|subscriber| !Arc::ptr_eq(subscriber, &self.subscriber));
+            if account_subscribers.is_empty() {
+                subscribers.remove(&self.account);
+                inner.accounts_changed.notify_one();
             }
         }
         inner.subscriber_count.fetch_sub(1, Ordering::Release);
@@ -204,20 +209,29 @@ mod tests {
     const BOB: AccountId = AccountId(Uuid::from_u128(2));
 
     fn notice(cluster: i64, changed: ChangeKinds, arrival: i64) -> Notice {
-        Notice { cluster: ClusterId(cluster), changed, arrival, after: arrival - 1, since: None }
+        Notice {
+            cluster: ClusterId(cluster),
+            changed,
+            arrival,
+            previous_arrival: arrival - 1,
+            oldest_item_ms: None,
+        }
     }
 
     #[tokio::test]
     async fn a_cluster_has_one_notice_however_often_it_changes() {
         let bus = InProcess::default();
         bus.publish(ADA, notice(1, ChangeKinds::STATE, 1));
-        let mut watch = bus.watch(ADA, ChangeKinds::STATE | ChangeKinds::LOGS);
-        let mut other = bus.watch(BOB, ChangeKinds::STATE);
-        bus.publish(ADA, Notice { since: Some(7), ..notice(1, ChangeKinds::LOGS, 3) });
-        bus.publish(ADA, Notice { since: Some(5), ..notice(1, ChangeKinds::STATE, 2) });
+        let mut watch = bus.subscribe(ADA, ChangeKinds::STATE | ChangeKinds::LOGS);
+        let mut other = bus.subscribe(BOB, ChangeKinds::STATE);
+        bus.publish(ADA, Notice { oldest_item_ms: Some(7), ..notice(1, ChangeKinds::LOGS, 3) });
+        bus.publish(ADA, Notice { oldest_item_ms: Some(5), ..notice(1, ChangeKinds::STATE, 2) });
         bus.publish(ADA, notice(2, ChangeKinds::ERRORS, 4));
-        let both =
-            Notice { since: Some(5), after: 1, ..notice(1, ChangeKinds::STATE | ChangeKinds::LOGS, 3) };
+        let both = Notice {
+            oldest_item_ms: Some(5),
+            previous_arrival: 1,
+            ..notice(1, ChangeKinds::STATE | ChangeKinds::LOGS, 3)
+        };
         assert_eq!(watch.next_changes().await, Changes { clusters: vec![both], ..Changes::default() });
         assert_eq!(watch.next_changes().now_or_never(), None);
         assert_eq!(other.next_changes().now_or_never(), None);
@@ -228,12 +242,12 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_is_a_gap() {
         let bus = InProcess::default();
-        let mut watch = bus.watch(ADA, ChangeKinds::STATE);
+        let mut watch = bus.subscribe(ADA, ChangeKinds::STATE);
         for cluster in 0..=i64::try_from(MAX_CLUSTERS).expect("it is small") {
             bus.publish(ADA, notice(cluster, ChangeKinds::STATE, 1));
         }
-        let heard = watch.next_changes().await;
-        assert_eq!((heard.clusters.len(), heard.gap), (MAX_CLUSTERS, true));
+        let changes = watch.next_changes().await;
+        assert_eq!((changes.clusters.len(), changes.gap), (MAX_CLUSTERS, true));
         bus.publish_gap(ADA);
         assert_eq!(watch.next_changes().await, Changes { gap: true, ..Changes::default() });
     }
@@ -242,7 +256,7 @@ mod tests {
     async fn a_change_of_an_account_is_told_to_those_who_asked_for_its_kind() {
         let bus = InProcess::default();
         let (mut access, mut alerts) =
-            (bus.watch(ADA, ChangeKinds::ACCESS), bus.watch(ADA, ChangeKinds::ALERTS));
+            (bus.subscribe(ADA, ChangeKinds::ACCESS), bus.subscribe(ADA, ChangeKinds::ALERTS));
         bus.publish_account(ADA, ChangeKinds::ACCESS);
         assert_eq!(
             access.next_changes().await,

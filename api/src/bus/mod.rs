@@ -3,11 +3,12 @@
 //!
 //! A writer publishes a [`Notice`] after its commit. Without a subscriber of the account, this costs one
 //! read of a counter. A subscriber ([`BusSubscription`]) keeps one merged notice per cluster, for a
-//! bounded number of clusters. Beyond that bound it records a gap, and the subscriber reads everything
-//! that changed since its last read.
+//! bounded number of clusters. Beyond that bound it records a gap, and then reads everything that changed
+//! since its last read.
 
 mod in_process;
 mod redis;
+mod redis_url;
 
 use std::{fmt::Debug, ops::BitOr};
 
@@ -16,7 +17,8 @@ use futures::future::BoxFuture;
 
 pub use self::{
     in_process::{BusSubscription, InProcess},
-    redis::{Redis, RedisUrl},
+    redis::Redis,
+    redis_url::RedisUrl,
 };
 
 /// A set of the kinds of changes to a cluster or to an account.
@@ -44,7 +46,7 @@ impl ChangeKinds {
     pub const ACCESS: Self = Self(1 << 8);
     /// Alerts were raised, changed or ended.
     pub const ALERTS: Self = Self(1 << 9);
-    /// Groups of errors got errors or another status.
+    /// Error groups got errors or another status.
     pub const ERROR_GROUPS: Self = Self(1 << 10);
 
     /// The empty set.
@@ -55,7 +57,7 @@ impl ChangeKinds {
         self.0
     }
 
-    /// Restores a set from [`Self::bits`]. Unknown bits of another release are kept and match no known
+    /// Restores a set from [`Self::bits`]. Bits that only another release knows are kept, and match no known
     /// kind.
     pub(super) fn from_bits(bits: u16) -> Self {
         Self(bits)
@@ -93,10 +95,10 @@ pub struct Notice {
     pub arrival: i64,
     /// The arrival number of the cluster's previous change. A subscriber that has read less has missed a
     /// notice.
-    pub after: i64,
-    /// The time of the oldest event, log line or error that was added, in milliseconds since 1970. None
+    pub previous_arrival: i64,
+    /// The time of the oldest event, log line or error that was added, in milliseconds since 1970. `None`
     /// if none was added.
-    pub since: Option<i64>,
+    pub oldest_item_ms: Option<i64>,
 }
 
 impl Notice {
@@ -104,9 +106,13 @@ impl Notice {
     /// one.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
-        let since = [self.since, other.since].into_iter().flatten().min();
-        let (arrival, after) = (self.arrival.max(other.arrival), self.after.min(other.after));
-        Self { cluster: self.cluster, changed: self.changed | other.changed, arrival, after, since }
+        Self {
+            cluster: self.cluster,
+            changed: self.changed | other.changed,
+            arrival: self.arrival.max(other.arrival),
+            previous_arrival: self.previous_arrival.min(other.previous_arrival),
+            oldest_item_ms: [self.oldest_item_ms, other.oldest_item_ms].into_iter().flatten().min(),
+        }
     }
 }
 
@@ -129,10 +135,10 @@ pub trait Bus: Debug + Send + Sync {
     /// Publishes changes of the account itself, in the same way.
     fn publish_account(&self, account: AccountId, changed: ChangeKinds);
 
-    /// Subscribes to the account's changes of the kinds in `what`, from now on.
-    fn watch(&self, account: AccountId, what: ChangeKinds) -> BusSubscription;
+    /// Subscribes to the account's changes of the given kinds, from now on.
+    fn subscribe(&self, account: AccountId, kinds: ChangeKinds) -> BusSubscription;
 
-    /// Makes the account's subscribers in this process read what changed, as after a gap.
+    /// Reports a gap to the account's subscribers in this process, so that they read the database.
     fn force_resync(&self, account: AccountId);
 
     /// Returns true if all servers of the store currently receive one another's notices.

@@ -43,22 +43,22 @@ pub(super) enum BackupError {
 pub(super) async fn run(file: &Path, common: &CommonConfig) -> Result<(), BackupError> {
     let StoreUrl::Sqlite { options, .. } = &common.database else { return Err(BackupError::Postgres) };
     check_presence(&common.database).map_err(|error| BackupError::Absent(common.database.clone(), error))?;
-    let writing = |error| BackupError::Write(file.to_owned(), error);
+    let write_error = |error| BackupError::Write(file.to_owned(), error);
     if fs::symlink_metadata(file).is_ok() {
         return Err(BackupError::Exists(file.to_owned()));
     }
-    let unfinished = PartialCopy::create_beside(file).map_err(writing)?;
-    let name = unfinished.0.to_str().ok_or_else(|| BackupError::Name(file.to_owned()))?;
-    let copying = |error| BackupError::Copy(common.database.clone(), error);
-    store::maintenance::backup::copy_sqlite_store(options, name).await.map_err(copying)?;
+    let partial_copy = PartialCopy::create_beside(file).map_err(write_error)?;
+    let name = partial_copy.0.to_str().ok_or_else(|| BackupError::Name(file.to_owned()))?;
+    let copy_error = |error| BackupError::Copy(common.database.clone(), error);
+    store::maintenance::backup::copy_sqlite_store(options, name).await.map_err(copy_error)?;
     if let Some(fault) =
-        store::maintenance::backup::find_file_fault(&unfinished.0).await.map_err(BackupError::Read)?
+        store::maintenance::backup::find_file_fault(&partial_copy.0).await.map_err(BackupError::Read)?
     {
         return Err(BackupError::Fault(fault));
     }
-    let bytes = unfinished.finish(file).map_err(|error| match error.kind() {
+    let bytes = partial_copy.finish(file).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => BackupError::Exists(file.to_owned()),
-        _ => writing(error),
+        _ => write_error(error),
     })?;
     println!("{}: {bytes} bytes, checked", file.display());
     match &common.keys {

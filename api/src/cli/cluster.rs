@@ -1,6 +1,6 @@
 //! The command `galvo cluster`.
 
-use super::moment::moment;
+use super::moment::format_time;
 use crate::{
     app::cluster::{ClusterError, Clusters},
     config::ClusterCommand,
@@ -8,14 +8,14 @@ use crate::{
 };
 
 /// The states of clusters that have not ended.
-const OPEN: [State; 4] = [State::Starting, State::Running, State::Idle, State::Closing];
+const OPEN_STATES: [State; 4] = [State::Starting, State::Running, State::Idle, State::Closing];
 
 pub(super) async fn run(command: ClusterCommand, clusters: &Clusters) -> Result<(), ClusterError> {
     match command {
         ClusterCommand::List { account, states, limit } => {
             let mut states: Vec<State> = states.into_iter().map(State::from).collect();
             if states.is_empty() {
-                states.extend(OPEN);
+                states.extend(OPEN_STATES);
             }
             for row in clusters.list(&account, &states, limit).await? {
                 let state = format!("{:?}", State::from(&row)).to_lowercase();
@@ -23,8 +23,8 @@ pub(super) async fn run(command: ClusterCommand, clusters: &Clusters) -> Result<
                 // Users choose cluster names: control characters must not fake another line or send
                 // escape sequences to a terminal.
                 let name = visible(name);
-                let (start, seen) = (moment(row.started_at), moment(row.last_seen_at));
-                println!("{:<17}{state:<10}{start}  {seen}  {name}", row.id.0);
+                let (start, last_report) = (format_time(row.started_at), format_time(row.last_seen_at));
+                println!("{:<17}{state:<10}{start}  {last_report}  {name}", row.id.0);
             }
             Ok(())
         }

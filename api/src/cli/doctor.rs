@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::doctor::{Finding, Verdict};
 
-/// Prints the findings. The exit status is a failure if any check failed.
-pub(super) fn report(findings: &[Finding], as_json: bool) -> ExitCode {
+/// Prints the findings. Returns the exit status, which is a failure if any check failed.
+pub(super) fn print_findings(findings: &[Finding], as_json: bool) -> ExitCode {
     let worst = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Ok);
     if as_json {
         println!("{}", json!({ "verdict": worst, "checks": findings }));

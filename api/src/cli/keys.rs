@@ -51,13 +51,13 @@ pub(super) async fn run(command: KeyCommand, common: &CommonConfig) -> Result<()
             Ok(())
         }
         KeyCommand::List => list(source, &store::open(common).await?).await,
-        KeyCommand::Rotate => rotate(source.expect(CHECKED)),
-        KeyCommand::Retire { id } => retire(source.expect(CHECKED), id, &store::open(common).await?).await,
+        KeyCommand::Rotate => rotate(source.expect(HAS_KEYS)),
+        KeyCommand::Retire { id } => retire(source.expect(HAS_KEYS), id, &store::open(common).await?).await,
     }
 }
 
 /// The reason why a command with keys always has a source of keys.
-const CHECKED: &str = "the configuration of this command has keys";
+const HAS_KEYS: &str = "the configuration of this command has keys";
 
 /// Prints the keys of the ring, then the keys known only to the database, then the rows without
 /// encryption.
@@ -66,8 +66,9 @@ async fn list(source: Option<&KeySource>, store: &SystemStore) -> Result<(), Key
     let ring: Vec<i64> = keys.iter().flat_map(Keys::ids).collect();
     let uses = store.key_uses().await?;
     let mut ids = ring.clone();
-    let elsewhere = store.known_keys().await?.into_keys().chain(uses.iter().map(|used| used.key_id));
-    for id in elsewhere.filter(|id| *id != PLAIN).chain([PLAIN]) {
+    let database_key_ids =
+        store.known_keys().await?.into_keys().chain(uses.iter().map(|key_use| key_use.key_id));
+    for id in database_key_ids.filter(|id| *id != PLAIN).chain([PLAIN]) {
         if !ids.contains(&id) {
             ids.push(id);
         }
@@ -80,8 +81,10 @@ async fn list(source: Option<&KeySource>, store: &SystemStore) -> Result<(), Key
             Some(_) => "decrypts",
             None => "missing",
         };
-        let rows =
-            uses.iter().find(|used| used.key_id == id).map_or([0; ENCRYPTED_TABLES.len()], |used| used.rows);
+        let rows = uses
+            .iter()
+            .find(|key_use| key_use.key_id == id)
+            .map_or([0; ENCRYPTED_TABLES.len()], |key_use| key_use.rows);
         let rows = ENCRYPTED_TABLES
             .iter()
             .zip(rows)
@@ -107,7 +110,7 @@ fn rotate(source: &KeySource) -> Result<(), KeyCommandError> {
         );
         return Ok(());
     }
-    let keys = source.read()?.expect("a ring that was given is there").rotated();
+    let keys = source.read()?.expect("the environment variable holds a key ring").rotated();
     println!("{}", one_line(&keys));
     eprintln!(
         "1. Back up the line above and set GALVO_SECRET_KEY to it: it contains the new key {} and the \
@@ -124,42 +127,42 @@ fn rotate(source: &KeySource) -> Result<(), KeyCommandError> {
 async fn retire(source: &KeySource, id: i64, store: &SystemStore) -> Result<(), KeyCommandError> {
     // Read before the rows are counted: if all servers already follow the newest key at this point, no
     // row with the old key is added after the count.
-    let (known, now) = (store.known_keys().await?, SystemClock.timestamp());
-    let rows = store.key_uses().await?.iter().find(|used| used.key_id == id).map_or(0, KeyUse::total);
+    let (known_keys, now) = (store.known_keys().await?, SystemClock.timestamp());
+    let rows = store.key_uses().await?.iter().find(|key_use| key_use.key_id == id).map_or(0, KeyUse::total);
     if rows > 0 {
         return Err(KeyCommandError::Used { id: KeyId(id), rows });
     }
-    let without = |keys: Keys| -> Result<Keys, KeyCommandError> {
+    let remove_key = |keys: Keys| -> Result<Keys, KeyCommandError> {
         if keys.primary() == id {
             return Err(KeyCommandError::Encrypts(KeyId(id)));
         }
         match keys.without(id) {
-            Some(rest) if known.contains_key(&id) || keys.ids().any(|key| key == id) => {
-                check_key_propagation(KeyId(keys.primary()), &known, now)?;
-                Ok(rest)
+            Some(remaining_keys) if known_keys.contains_key(&id) || keys.ids().any(|key| key == id) => {
+                check_key_propagation(KeyId(keys.primary()), &known_keys, now)?;
+                Ok(remaining_keys)
             }
             _ => Err(KeyCommandError::Unknown(KeyId(id))),
         }
     };
     if let Some(file) = source.file() {
-        key_ring::update_key_file(file, without)?;
+        key_ring::update_key_file(file, remove_key)?;
     } else {
-        let rest = without(source.read()?.expect("a ring that was given is there"))?;
-        println!("{}", one_line(&rest));
+        let remaining_keys = remove_key(source.read()?.expect("the environment variable holds a key ring"))?;
+        println!("{}", one_line(&remaining_keys));
         eprintln!("Set GALVO_SECRET_KEY to the line above for every server of this database.");
     }
     Ok(store.forget_key(id).await?)
 }
 
-/// Checks that all servers have had time to follow the encrypting key, counted from its first use by one
+/// Checks that all servers have had time to follow the encrypting key, counted from its first use by any
 /// of them. The servers of a database are not registered anywhere, and each of them reloads the keys on
 /// its own, with SQLite as well.
 fn check_key_propagation(
     encrypts: KeyId,
-    known: &BTreeMap<i64, Timestamp>,
+    known_keys: &BTreeMap<i64, Timestamp>,
     now: Timestamp,
 ) -> Result<(), KeyCommandError> {
-    let since = known.get(&encrypts.0).ok_or(KeyCommandError::NotInUse(encrypts))?;
+    let since = known_keys.get(&encrypts.0).ok_or(KeyCommandError::NotInUse(encrypts))?;
     let until = since.0 + KEY_PROPAGATION_TIME;
     if now.0 < until { Err(KeyCommandError::TooEarly { encrypts, until }) } else { Ok(()) }
 }

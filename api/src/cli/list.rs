@@ -8,7 +8,7 @@ use entity::{
     quota::{Model as Quota, UNLIMITED},
 };
 
-use super::moment::moment;
+use super::moment::format_time;
 use crate::{
     app::{account::AccountLists, session::UserSession},
     domain::{
@@ -19,74 +19,78 @@ use crate::{
     store::{RemovalCounts, TokenKind},
 };
 
-pub(super) fn accounts(lists: &AccountLists) {
-    print(
+pub(super) fn print_accounts(lists: &AccountLists) {
+    print_table(
         &["account", "members", "since"],
         lists.accounts.iter().map(|account| {
             let members = lists.memberships.iter().filter(|member| member.account_id == account.id).count();
-            vec![account.slug.clone(), members.to_string(), moment(account.created_at)]
+            vec![account.slug.clone(), members.to_string(), format_time(account.created_at)]
         }),
     );
 }
 
-/// Prints the quotas and the usage of an account. Quotas without a value of their own use the server's
-/// settings.
-pub(super) fn quota(said: Option<&Quota>, status: &QuotaStatus) {
-    let limit = |of: fn(&Quota) -> Option<i64>, show: fn(i64) -> String| match said.and_then(of) {
+/// Prints the quotas and the usage of an account. A quota without a value in the account has the value of
+/// the server's settings.
+pub(super) fn print_quota(quota: Option<&Quota>, status: &QuotaStatus) {
+    let limit = |field: fn(&Quota) -> Option<i64>, format: fn(i64) -> String| match quota.and_then(field) {
         Some(UNLIMITED) => "none".to_owned(),
-        Some(limit) => show(limit),
+        Some(limit) => format(limit),
         None => "default".to_owned(),
     };
-    let (size, number) = (|bytes| Size(bytes).to_string(), |number: i64| number.to_string());
+    let (format_size, format_number) = (|bytes| Size(bytes).to_string(), |number: i64| number.to_string());
     let used = status.used;
     let row = |name: &str, used: String, limit: String| vec![name.to_owned(), used, limit];
-    print(
+    print_table(
         &["quota", "used", "limit"],
         [
-            row("stored", size(used.stored_bytes), limit(|row| row.stored_bytes, size)),
-            row("daily", size(used.daily_bytes), limit(|row| row.daily_bytes, size)),
-            row("clusters", number(used.daily_clusters), limit(|row| row.daily_clusters, number)),
-            row("threads", "-".to_owned(), limit(|row| row.cluster_threads, number)),
+            row("stored", format_size(used.stored_bytes), limit(|row| row.stored_bytes, format_size)),
+            row("daily", format_size(used.daily_bytes), limit(|row| row.daily_bytes, format_size)),
+            row(
+                "clusters",
+                format_number(used.daily_clusters),
+                limit(|row| row.daily_clusters, format_number),
+            ),
+            row("threads", "-".to_owned(), limit(|row| row.cluster_threads, format_number)),
             row("retention", "-".to_owned(), limit(|row| row.retention_days, |days| format!("{days}d"))),
         ]
         .into_iter(),
     );
 }
 
-pub(super) fn users(lists: &AccountLists) {
-    print(
+pub(super) fn print_users(lists: &AccountLists) {
+    print_table(
         &["user", "account", "role", "until"],
         lists.memberships.iter().map(|member| {
             vec![
                 lists.user(member.user_id).to_owned(),
                 lists.account(member.account_id).to_owned(),
                 format!("{:?}", member.role).to_lowercase(),
-                moment_or_dash(member.ends_at),
+                format_time_or_dash(member.ends_at),
             ]
         }),
     );
 }
 
-pub(super) fn tokens(lists: &AccountLists, tokens: &[Token], kind: TokenKind, now: Timestamp) {
-    let of_schedulers = kind == TokenKind::OfSchedulers;
-    let mut heads = vec!["token", "state", "user", "account", "scopes", "expires", "last used"];
-    heads.extend([if of_schedulers { "scheduler" } else { "on a scheduler" }, "label"]);
-    print(
-        &heads,
+pub(super) fn print_tokens(lists: &AccountLists, tokens: &[Token], kind: TokenKind, now: Timestamp) {
+    let is_scheduler_list = kind == TokenKind::OfSchedulers;
+    let mut headings = vec!["token", "state", "user", "account", "scopes", "expires", "last used"];
+    headings.extend([if is_scheduler_list { "scheduler" } else { "on a scheduler" }, "label"]);
+    print_table(
+        &headings,
         tokens.iter().map(|token| {
             let scopes: Vec<&str> = token.scopes.0.iter().copied().map(scope_name).collect();
             vec![
                 token.identifier.clone(),
-                state(token, now).to_owned(),
+                token_state(token, now).to_owned(),
                 lists.user(token.user_id).to_owned(),
                 lists.account(token.account_id).to_owned(),
                 scopes.join(","),
-                moment_or_dash(token.expires_at),
-                moment_or_dash(token.last_used_at),
-                if of_schedulers {
+                format_time_or_dash(token.expires_at),
+                format_time_or_dash(token.last_used_at),
+                if is_scheduler_list {
                     token.scheduler_id.clone().unwrap_or_else(|| "-".to_owned())
                 } else {
-                    moment_or_dash(token.broad_use_at)
+                    format_time_or_dash(token.broad_use_at)
                 },
                 token.label.clone(),
             ]
@@ -95,7 +99,7 @@ pub(super) fn tokens(lists: &AccountLists, tokens: &[Token], kind: TokenKind, no
 }
 
 /// Prints the number of rows of clusters under removal, by kind.
-pub(super) fn removal(counts: &RemovalCounts) {
+pub(super) fn print_removal_counts(counts: &RemovalCounts) {
     let rows = [
         ("clusters", counts.clusters),
         ("older clusters", counts.clusters_seen_before),
@@ -109,25 +113,28 @@ pub(super) fn removal(counts: &RemovalCounts) {
         ("profiles", counts.profiles),
         ("usage hours", counts.usage_hours),
     ];
-    print(&["kind", "count"], rows.into_iter().map(|(kind, count)| vec![kind.to_owned(), count.to_string()]));
+    print_table(
+        &["kind", "count"],
+        rows.into_iter().map(|(kind, count)| vec![kind.to_owned(), count.to_string()]),
+    );
 }
 
-pub(super) fn sessions(sessions: &[UserSession]) {
-    print(
+pub(super) fn print_sessions(sessions: &[UserSession]) {
+    print_table(
         &["session", "user", "since", "last used", "until"],
         sessions.iter().map(|session| {
             vec![
                 session.identifier.clone(),
                 session.user.clone(),
-                moment(session.created_at),
-                moment(session.used_at),
-                moment(session.expires_at),
+                format_time(session.created_at),
+                format_time(session.used_at),
+                format_time(session.expires_at),
             ]
         }),
     );
 }
 
-fn state(token: &Token, now: Timestamp) -> &'static str {
+fn token_state(token: &Token, now: Timestamp) -> &'static str {
     if token.revoked_at.is_some() {
         "revoked"
     } else if token.expires_at.is_some_and(|end| end.0 <= now.0) {
@@ -137,17 +144,17 @@ fn state(token: &Token, now: Timestamp) -> &'static str {
     }
 }
 
-fn moment_or_dash(at: Option<Timestamp>) -> String {
-    at.map_or_else(|| "-".to_owned(), moment)
+fn format_time_or_dash(at: Option<Timestamp>) -> String {
+    at.map_or_else(|| "-".to_owned(), format_time)
 }
 
 /// Prints rows below their headings, with each column as wide as its longest cell.
-fn print(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+fn print_table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
     // Users choose labels: control characters must not fake another line or send escape sequences to a
     // terminal.
     let rows = rows.map(|row| row.iter().map(|cell| visible(cell).into_owned()).collect());
-    let rows: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
     let columns = rows[0].len();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..columns).map(width).collect();

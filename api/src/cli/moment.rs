@@ -2,7 +2,7 @@
 
 use entity::Timestamp;
 
-/// Returns a time in UTC by RFC 3339, in whole seconds.
-pub(super) fn moment(at: Timestamp) -> String {
+/// Formats a time in UTC according to RFC 3339, in whole seconds.
+pub(super) fn format_time(at: Timestamp) -> String {
     at.0.format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

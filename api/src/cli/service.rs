@@ -1,5 +1,5 @@
 //! The command `galvo service`. It installs the program as a service of systemd, with the unit, the user and
-//! the example of the settings that `docker/systemd` has.
+//! the example settings in `docker/systemd`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -17,9 +17,11 @@ use std::{
 use crate::config::{InstallArgs, ServiceCommand};
 
 const UNIT_NAME: &str = "galvo.service";
+
+// The files of the service, below the root directory of its system.
 const PROGRAM: &str = "usr/local/bin/galvo";
 /// The program before the latest installation, for a rollback.
-const PREVIOUS: &str = "usr/local/bin/galvo.previous";
+const PREVIOUS_PROGRAM: &str = "usr/local/bin/galvo.previous";
 const SETTINGS: &str = "etc/galvo/galvo.env";
 const USER: &str = "usr/lib/sysusers.d/galvo.conf";
 const UNIT: &str = "etc/systemd/system/galvo.service";
@@ -32,7 +34,7 @@ const USER_CONTENT: &str = include_str!("../../../docker/systemd/galvo.sysusers"
 const UNIT_CONTENT: &str = include_str!("../../../docker/systemd/galvo.service");
 
 /// The directory that exists if systemd runs the machine.
-const RUNS_SYSTEMD: &str = "/run/systemd/system";
+const SYSTEMD_DIRECTORY: &str = "/run/systemd/system";
 
 /// The reason why a command for the service failed.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +70,7 @@ pub(super) fn run(command: &ServiceCommand) -> Result<(), ServiceError> {
         ServiceCommand::Install(InstallArgs { root, no_start }) => {
             let system = System::new(root.root.as_deref())?;
             system.install()?;
-            if system.is_running() && !no_start { system.start() } else { Ok(()) }
+            if system.is_this_machine() && !no_start { system.start() } else { Ok(()) }
         }
         ServiceCommand::Run { arguments } => System::new(None)?.execute(arguments),
         ServiceCommand::Uninstall { root } => System::new(root.root.as_deref())?.uninstall(),
@@ -81,10 +83,11 @@ struct System<'a> {
 }
 
 impl<'a> System<'a> {
-    /// Checks that the service can be managed here. Another system's files have rights of their own.
+    /// Checks that the service of this machine can be managed. Another root directory needs no check: writing
+    /// its files fails without the permission.
     fn new(root: Option<&'a Path>) -> Result<Self, ServiceError> {
         if root.is_none() {
-            if !Path::new(RUNS_SYSTEMD).is_dir() {
+            if !Path::new(SYSTEMD_DIRECTORY).is_dir() {
                 return Err(ServiceError::NoSystemd);
             }
             if !rustix::process::geteuid().is_root() {
@@ -94,7 +97,7 @@ impl<'a> System<'a> {
         Ok(Self { root })
     }
 
-    fn is_running(&self) -> bool {
+    fn is_this_machine(&self) -> bool {
         self.root.is_none()
     }
 
@@ -113,20 +116,21 @@ impl<'a> System<'a> {
             self.write(SETTINGS, SETTINGS_CONTENT.as_bytes(), 0o600)?;
         }
         self.write(UNIT, UNIT_CONTENT.as_bytes(), 0o644)?;
-        self.call("systemd-sysusers", &[])?;
-        if self.is_running() {
-            self.call("systemctl", &["daemon-reload"])?;
+        self.run_program("systemd-sysusers", &[])?;
+        if self.is_this_machine() {
+            self.run_program("systemctl", &["daemon-reload"])?;
         }
-        self.call("systemctl", &["--quiet", "enable", UNIT_NAME])
+        self.run_program("systemctl", &["--quiet", "enable", UNIT_NAME])
     }
 
-    /// Copies the program that runs now. The installed program is kept as the previous one, even if it is the
-    /// one that runs.
+    /// Installs the running program. Keeps the installed program as the previous one, even if it is the
+    /// running one.
     fn install_program(&self) -> Result<(), ServiceError> {
         let mut program = Vec::new();
-        let read = File::open("/proc/self/exe").and_then(|mut file| file.read_to_end(&mut program));
-        read.map_err(|error| ServiceError::Program(std::env::current_exe().unwrap_or_default(), error))?;
-        let (path, previous) = (self.path(PROGRAM), self.path(PREVIOUS));
+        let read_result = File::open("/proc/self/exe").and_then(|mut file| file.read_to_end(&mut program));
+        read_result
+            .map_err(|error| ServiceError::Program(std::env::current_exe().unwrap_or_default(), error))?;
+        let (path, previous) = (self.path(PROGRAM), self.path(PREVIOUS_PROGRAM));
         match fs::read(&path) {
             Ok(installed) if installed == program => {
                 println!("{}: kept", path.display());
@@ -134,9 +138,9 @@ impl<'a> System<'a> {
             }
             Ok(installed) if is_script(&installed) => return Err(ServiceError::Script(path)),
             Ok(_) => {
-                let failed = |error| ServiceError::Write(previous.clone(), error);
+                let to_write_error = |error| ServiceError::Write(previous.clone(), error);
                 let _ = fs::remove_file(&previous);
-                fs::hard_link(&path, &previous).map_err(failed)?;
+                fs::hard_link(&path, &previous).map_err(to_write_error)?;
                 println!("{}: the previous program", previous.display());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -145,37 +149,37 @@ impl<'a> System<'a> {
         self.write(PROGRAM, &program, 0o755)
     }
 
-    /// Writes a file as a whole, or leaves the one that is there. The mask of root's shell has no influence:
-    /// all users run the program, and the service's user reaches its key.
+    /// Writes a file as a whole, or keeps the existing one if that fails. The umask of root's shell has no
+    /// effect: all users can run the program, and the service's user can read its key.
     fn write(&self, name: &str, content: &[u8], mode: u32) -> Result<(), ServiceError> {
         let path = self.path(name);
-        let failed = |error| ServiceError::Write(path.clone(), error);
-        make_directory(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
-        let unfinished = path.with_added_extension(format!("{}.new", std::process::id()));
-        let written = OpenOptions::new()
+        let to_write_error = |error| ServiceError::Write(path.clone(), error);
+        create_directory(path.parent().unwrap_or(Path::new("/"))).map_err(to_write_error)?;
+        let temporary_path = path.with_added_extension(format!("{}.new", std::process::id()));
+        let write_result = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(mode)
-            .open(&unfinished)
+            .open(&temporary_path)
             .and_then(|mut file| {
                 file.write_all(content)?;
                 file.set_permissions(Permissions::from_mode(mode))?;
                 file.sync_all()
             })
-            .and_then(|()| fs::rename(&unfinished, &path));
-        if let Err(error) = written {
-            let _ = fs::remove_file(&unfinished);
-            return Err(failed(error));
+            .and_then(|()| fs::rename(&temporary_path, &path));
+        if let Err(error) = write_result {
+            let _ = fs::remove_file(&temporary_path);
+            return Err(to_write_error(error));
         }
         println!("{}: written", path.display());
         Ok(())
     }
 
-    /// Starts the service, or starts it again with another program, and waits until it is ready.
+    /// Starts or restarts the service, and waits until it is ready.
     fn start(&self) -> Result<(), ServiceError> {
-        match self.call("systemctl", &["restart", UNIT_NAME]) {
+        match self.run_program("systemctl", &["restart", UNIT_NAME]) {
             Err(ServiceError::Failed(..)) => return Err(ServiceError::NotStarted),
-            done => done?,
+            result => result?,
         }
         println!(
             "The service runs. Its settings are in {}. A command for its data:\n  \
@@ -188,33 +192,33 @@ impl<'a> System<'a> {
 
     /// Replaces this process by a transient unit that runs a command of the program.
     fn execute(&self, arguments: &[OsString]) -> Result<(), ServiceError> {
-        let mut shown = Command::new("systemctl");
-        shown.args(["cat", UNIT_NAME]).stdout(Stdio::null()).stderr(Stdio::null());
-        if !shown.status().map_err(|error| ServiceError::Run("systemctl", error))?.success() {
+        let mut unit_query = Command::new("systemctl");
+        unit_query.args(["cat", UNIT_NAME]).stdout(Stdio::null()).stderr(Stdio::null());
+        if !unit_query.status().map_err(|error| ServiceError::Run("systemctl", error))?.success() {
             return Err(ServiceError::NotInstalled);
         }
         let mut command = Command::new("systemd-run");
         command.args(["--quiet", "--wait", "--collect", "--uid=galvo", "--gid=galvo"]);
-        // A command such as `user password` asks a terminal for a text, and reads a pipe otherwise.
+        // A command such as `user password` prompts on a terminal, and reads a pipe otherwise.
         command.arg(if io::stdin().is_terminal() && io::stdout().is_terminal() { "--pty" } else { "--pipe" });
         command.arg(format!("--working-directory={}", self.path(DATA).display()));
         command.arg(format!("--property=EnvironmentFile=-{}", self.path(SETTINGS).display()));
-        // The directory is made by the first start of the service or of a command.
+        // The first start of the service or of a command creates the directory.
         command.args(["--property=StateDirectory=galvo", "--property=StateDirectoryMode=0700"]);
         command.args(["--property=UMask=0077", "--"]).arg(self.path(PROGRAM));
-        command.args(arguments.iter().map(|argument| escaped(argument)));
+        command.args(arguments.iter().map(|argument| escape_argument(argument)));
         Err(ServiceError::Run("systemd-run", command.exec()))
     }
 
-    /// Removes the service. A file that is not there was removed before.
+    /// Removes the service. A missing file is no error: an interrupted removal may be repeated.
     fn uninstall(&self) -> Result<(), ServiceError> {
         if !self.path(UNIT).exists() {
             return Err(ServiceError::NotInstalled);
         }
-        let command: &[&str] = if self.is_running() { &["disable", "--now"] } else { &["disable"] };
-        self.call("systemctl", &[&["--quiet"], command, &[UNIT_NAME]].concat())?;
-        // The unit goes last, so that an interrupted removal can be repeated.
-        for name in [USER, PREVIOUS, PROGRAM, UNIT] {
+        let command: &[&str] = if self.is_this_machine() { &["disable", "--now"] } else { &["disable"] };
+        self.run_program("systemctl", &[&["--quiet"], command, &[UNIT_NAME]].concat())?;
+        // The unit is removed last, so that an interrupted removal can be repeated.
+        for name in [USER, PREVIOUS_PROGRAM, PROGRAM, UNIT] {
             let path = self.path(name);
             match fs::remove_file(&path) {
                 Ok(()) => println!("{}: removed", path.display()),
@@ -222,8 +226,8 @@ impl<'a> System<'a> {
                 Err(error) => return Err(ServiceError::Remove(path, error)),
             }
         }
-        if self.is_running() {
-            self.call("systemctl", &["daemon-reload"])?;
+        if self.is_this_machine() {
+            self.run_program("systemctl", &["daemon-reload"])?;
         }
         for name in [DATA, SETTINGS, DROP_INS] {
             let path = self.path(name);
@@ -235,7 +239,7 @@ impl<'a> System<'a> {
     }
 
     /// Runs a program of systemd for this system.
-    fn call(&self, program: &'static str, arguments: &[&str]) -> Result<(), ServiceError> {
+    fn run_program(&self, program: &'static str, arguments: &[&str]) -> Result<(), ServiceError> {
         let mut command = Command::new(program);
         if let Some(root) = self.root {
             command.arg(format!("--root={}", root.display()));
@@ -245,13 +249,13 @@ impl<'a> System<'a> {
     }
 }
 
-/// Makes a directory and those above it that are missing, for all users to read.
-fn make_directory(directory: &Path) -> io::Result<()> {
+/// Creates a directory and its missing parents. All users can read them.
+fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    if let Some(above) = directory.parent() {
-        make_directory(above)?;
+    if let Some(parent) = directory.parent() {
+        create_directory(parent)?;
     }
     fs::create_dir(directory)?;
     fs::set_permissions(directory, Permissions::from_mode(0o755))
@@ -261,8 +265,8 @@ fn is_script(program: &[u8]) -> bool {
     program.starts_with(b"#!")
 }
 
-/// Returns an argument for systemd, which replaces variables in those of commands.
-fn escaped(argument: &OsStr) -> OsString {
+/// Escapes an argument for systemd, which expands variables in the arguments of commands.
+fn escape_argument(argument: &OsStr) -> OsString {
     let bytes = argument.as_bytes().iter().flat_map(|byte| match byte {
         b'$' => vec![b'$', b'$'],
         other => vec![*other],

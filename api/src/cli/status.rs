@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    moment::moment,
+    moment::format_time,
     store::{self, OpenError},
 };
 use crate::{
@@ -38,7 +38,7 @@ struct Status {
 struct Content {
     totals: InstallationTotals,
     /// The reason why deletion is stopped, and its time.
-    held: Option<(Hold, Option<Timestamp>)>,
+    hold: Option<(Hold, Option<Timestamp>)>,
     retention_at: Option<Timestamp>,
 }
 
@@ -53,37 +53,38 @@ struct Server {
 pub(super) async fn print(args: &StatusArgs, common: &CommonConfig) -> Result<(), OpenError> {
     let url = &common.database;
     store::check_presence(url)?;
-    let failed = |error: StoreError| OpenError::Store(url.clone(), error);
-    let system = SystemStore::connect(url, common.connections).await.map_err(failed)?;
-    let diagnostics = system.run_diagnostics().await.map_err(failed)?;
+    let to_open_error = |error: StoreError| OpenError::Store(url.clone(), error);
+    let system = SystemStore::connect(url, common.connections).await.map_err(to_open_error)?;
+    let diagnostics = system.run_diagnostics().await.map_err(to_open_error)?;
     let now = SystemClock.timestamp();
     let is_current = match &diagnostics.migrations {
         Migrations::Missing(missing) => missing.is_empty(),
         Migrations::Newer(_) => true,
         Migrations::NoneApplied(_) | Migrations::Mismatched(_) => false,
     };
-    let content = if is_current { Some(content_of(&system, now).await.map_err(failed)?) } else { None };
+    let content =
+        if is_current { Some(read_content(&system, now).await.map_err(to_open_error)?) } else { None };
     let status = Status {
         store: url.to_string(),
         version: diagnostics.version,
-        schema: schema_in_words(&diagnostics.migrations),
+        schema: describe_schema(&diagnostics.migrations),
         content,
-        server: ask(args).await,
+        server: query_server(args).await,
     };
     println!("{}", if args.json { status.json().to_string() } else { status.text(now.0) });
     Ok(())
 }
 
-async fn content_of(system: &SystemStore, now: Timestamp) -> Result<Content, StoreError> {
+async fn read_content(system: &SystemStore, now: Timestamp) -> Result<Content, StoreError> {
     let watch = system.retention_watch().await?;
     Ok(Content {
         totals: system.installation_totals(now).await?,
-        held: watch.as_ref().and_then(|watch| Some((watch.hold?, watch.held_at))),
+        hold: watch.as_ref().and_then(|watch| Some((watch.hold?, watch.held_at))),
         retention_at: watch.and_then(|watch| watch.completed_at),
     })
 }
 
-fn schema_in_words(migrations: &Migrations) -> String {
+fn describe_schema(migrations: &Migrations) -> String {
     match migrations {
         Migrations::NoneApplied(_) => "no tables yet: `galvo migrate` or a server creates them".to_owned(),
         Migrations::Missing(missing) if missing.is_empty() => "up to date".to_owned(),
@@ -95,7 +96,7 @@ fn schema_in_words(migrations: &Migrations) -> String {
     }
 }
 
-async fn ask(args: &StatusArgs) -> Server {
+async fn query_server(args: &StatusArgs) -> Server {
     let client = OutgoingClient::new();
     let url = args.server.base();
     let readiness = client.get(&args.server.readiness(), super::MAX_READINESS).await;
@@ -103,12 +104,14 @@ async fn ask(args: &StatusArgs) -> Server {
     Server {
         url,
         readiness: readiness.map(|_| ()).map_err(|error| error.to_string()),
-        jobs: metrics.map(|text| jobs_in(&String::from_utf8_lossy(&text))).map_err(|error| error.to_string()),
+        jobs: metrics
+            .map(|text| parse_last_successes(&String::from_utf8_lossy(&text)))
+            .map_err(|error| error.to_string()),
     }
 }
 
 /// Returns the last successful run of each job, from metrics in the format of Prometheus.
-fn jobs_in(metrics: &str) -> BTreeMap<String, DateTime<Utc>> {
+fn parse_last_successes(metrics: &str) -> BTreeMap<String, DateTime<Utc>> {
     metrics
         .lines()
         .filter_map(|line| {
@@ -140,18 +143,18 @@ impl Status {
                 "validTokens": valid_tokens,
                 "clusters": clusters,
                 "reportingClusters": reporting_clusters,
-                "lastReportAt": last_report_at.map(moment),
+                "lastReportAt": last_report_at.map(format_time),
                 "pendingDeliveries": pending_deliveries,
                 "retention": {
-                    "lastRoundAt": content.retention_at.map(moment),
-                    "stoppedBy": content.held.map(|(hold, _)| name_of(hold)),
-                    "stoppedAt": content.held.and_then(|(_, at)| at).map(moment),
+                    "lastRoundAt": content.retention_at.map(format_time),
+                    "stoppedBy": content.hold.map(|(hold, _)| hold_name(hold)),
+                    "stoppedAt": content.hold.and_then(|(_, at)| at).map(format_time),
                 },
             })
         });
         let Server { url, readiness, jobs } = &self.server;
         let jobs = jobs.as_ref().ok().map(|jobs| {
-            jobs.iter().map(|(job, at)| (job.clone(), moment((*at).into()))).collect::<BTreeMap<_, _>>()
+            jobs.iter().map(|(job, at)| (job.clone(), format_time((*at).into()))).collect::<BTreeMap<_, _>>()
         });
         json!({
             "store": self.store,
@@ -165,26 +168,32 @@ impl Status {
     fn text(&self, now: DateTime<Utc>) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
-            writeln!(text, "{name:<11}{value}").expect("a text takes all");
+            writeln!(text, "{name:<11}{value}").expect("writing to a string succeeds");
         };
         line("store", format!("{} (version {})", self.store, self.version));
         line("schema", self.schema.clone());
-        if let Some(Content { totals, held, retention_at }) = &self.content {
+        if let Some(Content { totals, hold, retention_at }) = &self.content {
             line(
                 "accounts",
                 format!("{}, {} users, {} valid tokens", totals.accounts, totals.users, totals.valid_tokens),
             );
-            let last = totals
+            let last_report = totals
                 .last_report_at
                 .map_or_else(|| "no report yet".to_owned(), |at| format!("last report {}", ago(at.0, now)));
-            line("clusters", format!("{}, {} report; {last}", totals.clusters, totals.reporting_clusters));
+            line(
+                "clusters",
+                format!("{}, {} report; {last_report}", totals.clusters, totals.reporting_clusters),
+            );
             line("alerts", format!("{} messages to send", totals.pending_deliveries));
-            let round = retention_at
+            let last_round = retention_at
                 .map_or_else(|| "no round yet".to_owned(), |at| format!("last round {}", ago(at.0, now)));
-            let stopped = held.map(|(hold, _)| {
-                format!("; stopped, because the {} looks wrong: see `galvo retention confirm`", name_of(hold))
+            let hold_note = hold.map(|(hold, _)| {
+                format!(
+                    "; stopped, because the {} looks wrong: see `galvo retention confirm`",
+                    hold_name(hold)
+                )
             });
-            line("retention", round + &stopped.unwrap_or_default());
+            line("retention", last_round + &hold_note.unwrap_or_default());
         }
         let Server { url, readiness, jobs } = &self.server;
         match readiness {
@@ -205,7 +214,7 @@ impl Status {
     }
 }
 
-fn name_of(hold: Hold) -> &'static str {
+fn hold_name(hold: Hold) -> &'static str {
     match hold {
         Hold::Clock => "clock",
         Hold::Amount => "amount",
@@ -235,7 +244,7 @@ mod tests {
                     galvo_job_last_success_timestamp_seconds{name=\"flags\"} 0.0\n\
                     galvo_job_last_success_timestamp_seconds{name=\"odd\"} NaN\n";
         let at = DateTime::from_timestamp_millis(1_795_176_000_500).expect("in range");
-        assert_eq!(jobs_in(text), BTreeMap::from([("usage".to_owned(), at)]));
+        assert_eq!(parse_last_successes(text), BTreeMap::from([("usage".to_owned(), at)]));
     }
 
     #[test]

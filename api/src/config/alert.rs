@@ -68,11 +68,11 @@ impl SmtpConfig {
     /// Returns an error if the URL is malformed, or holds a password but does not enforce encryption.
     /// The message does not repeat the URL, which may hold a password.
     pub fn new(url: &str, from: Mailbox) -> Result<Self, &'static str> {
-        let wrong = "must be smtps://…, or smtp://…?tls=required, or smtp://… without a password";
-        let parsed: Url = url.parse().map_err(|_| wrong)?;
+        let message = "must be smtps://…, or smtp://…?tls=required, or smtp://… without a password";
+        let parsed: Url = url.parse().map_err(|_| message)?;
         let encrypted = parsed.scheme() == "smtps"
             || parsed.query_pairs().any(|(key, value)| key == "tls" && value == "required");
-        let stays_here = match parsed.host() {
+        let is_loopback = match parsed.host() {
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => address.is_loopback(),
             Some(Host::Domain(name)) => {
@@ -80,17 +80,17 @@ impl SmtpConfig {
             }
             None => false,
         };
-        if parsed.password().is_some() && !encrypted && !stays_here {
+        if parsed.password().is_some() && !encrypted && !is_loopback {
             return Err("must be encrypted where there is a password: smtps://…, or smtp://…?tls=required");
         }
-        builder(url).ok_or(wrong)?;
+        transport_builder(url).ok_or(message)?;
         Ok(Self { url: SmtpUrl(url.to_owned()), from })
     }
 
     /// Returns the builder of the SMTP client. It trusts the machine's root certificates and Mozilla's:
     /// small container images bring no certificates.
     pub(crate) fn transport(&self) -> AsyncSmtpTransportBuilder {
-        let builder = builder(&self.url.0).expect("it was looked at when it was read");
+        let builder = transport_builder(&self.url.0).expect("`SmtpConfig::new` has validated the URL");
         let Ok(url) = self.url.0.parse::<Url>() else { return builder };
         let tls: Option<fn(TlsParameters) -> Tls> =
             match url.query_pairs().find(|(key, _)| key == "tls").as_ref().map(|(_, value)| &**value) {
@@ -120,7 +120,7 @@ fn tls_parameters(host: String) -> Option<TlsParameters> {
     parameters.build().ok()
 }
 
-fn builder(url: &str) -> Option<AsyncSmtpTransportBuilder> {
+fn transport_builder(url: &str) -> Option<AsyncSmtpTransportBuilder> {
     AsyncSmtpTransport::<Tokio1Executor>::from_url(url).ok()
 }
 

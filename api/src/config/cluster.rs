@@ -25,20 +25,20 @@ pub enum ClusterCommand {
     /// Request a cluster to stop. Its scheduler receives the request in the response to its next report.
     Stop {
         /// ID of the cluster, as `galvo cluster list` prints it.
-        #[arg(value_parser = number)]
+        #[arg(value_parser = parse_cluster_id)]
         id: ClusterId,
         /// Short name of the account.
         #[arg(long, value_parser = parse_slug)]
         account: Slug,
         /// Reason for the stop, at most 200 characters. All members of the account can read it.
-        #[arg(long, value_parser = reason)]
+        #[arg(long, value_parser = parse_reason)]
         reason: Option<StopReason>,
     },
     /// Transfer the ownership of a cluster to another member. The server accepts the cluster's reports
     /// only with the owner's credentials.
     HandOver {
         /// ID of the cluster, as `galvo cluster list` prints it.
-        #[arg(value_parser = number)]
+        #[arg(value_parser = parse_cluster_id)]
         id: ClusterId,
         /// Short name of the account.
         #[arg(long, value_parser = parse_slug)]
@@ -51,7 +51,7 @@ pub enum ClusterCommand {
     /// running server removes the data in the background.
     Delete {
         /// ID of the cluster, as `galvo cluster list` prints it.
-        #[arg(value_parser = number)]
+        #[arg(value_parser = parse_cluster_id)]
         id: ClusterId,
         /// Short name of the account.
         #[arg(long, value_parser = parse_slug)]
@@ -89,10 +89,10 @@ impl From<StateName> for State {
     }
 }
 
-fn number(text: &str) -> Result<ClusterId, String> {
+fn parse_cluster_id(text: &str) -> Result<ClusterId, String> {
     text.parse().map(ClusterId).map_err(|_| "not the number of a cluster".to_owned())
 }
 
-fn reason(text: &str) -> Result<StopReason, String> {
+fn parse_reason(text: &str) -> Result<StopReason, String> {
     StopReason::new(text).map_err(|error| error.to_string())?.ok_or_else(|| "must not be empty".to_owned())
 }

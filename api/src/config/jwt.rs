@@ -192,7 +192,7 @@ impl JwtArgs {
     /// Parses the options and adds each problem to `problems`. `secret` is the value of the environment
     /// variable.
     pub(super) fn read(&self, problems: &mut Problems, secret: Option<&OsStr>) -> Option<JwtConfig> {
-        let wrong = problems.0.len();
+        let initial_problem_count = problems.0.len();
         let secret = match (secret, &self.jwt_secret_file) {
             (Some(_), Some(_)) => {
                 problems.add("jwt-secret-file", &format_args!("cannot be set together with {JWT_SECRET}"));
@@ -220,21 +220,24 @@ impl JwtArgs {
         let account: Option<Slug> =
             account.and_then(|account| problems.read("jwt-provision-account", account));
         let provision = provision.and_then(ProvisionRole::role).map(|role| Provision { role, account });
-        if provision.as_ref().is_some_and(|to| to.account.is_none()) && accounts.is_none() {
+        if provision.as_ref().is_some_and(|provision| provision.account.is_none()) && accounts.is_none() {
             problems.add("jwt-provision-account", &"is needed unless --jwt-account-claim names a claim");
         }
         let has_keys = secret.is_some() || jwks.is_some();
-        for (flag, is_there) in
+        for (flag, is_set) in
             [("jwt-issuer", self.jwt_issuer.is_some()), ("jwt-audience", self.jwt_audience.is_some())]
         {
-            if has_keys && !is_there {
+            if has_keys && !is_set {
                 problems.add(flag, &"is needed for JWTs");
             }
         }
-        if !has_keys && problems.0.len() == wrong && (self.jwt_issuer.is_some() || provision.is_some()) {
+        if !has_keys
+            && problems.0.len() == initial_problem_count
+            && (self.jwt_issuer.is_some() || provision.is_some())
+        {
             problems.add("jwks", &format_args!("JWTs need this, --jwt-secret-file or {JWT_SECRET}"));
         }
-        if !has_keys || problems.0.len() > wrong {
+        if !has_keys || problems.0.len() > initial_problem_count {
             return None;
         }
         Some(JwtConfig {

@@ -18,13 +18,13 @@ pub enum KeyCommand {
     /// newest key.
     Retire {
         /// Identifier of the key, as `galvo key list` prints it.
-        #[arg(value_parser = key_id)]
+        #[arg(value_parser = parse_key_id)]
         id: i64,
     },
 }
 
-fn key_id(text: &str) -> Result<i64, &'static str> {
-    let digits = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = digits.then(|| i64::from_str_radix(text, 16).ok()).flatten();
+fn parse_key_id(text: &str) -> Result<i64, &'static str> {
+    let is_hexadecimal = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = is_hexadecimal.then(|| i64::from_str_radix(text, 16).ok()).flatten();
     id.filter(|id| *id != PLAIN).ok_or("must be the 12 hexadecimal digits that `galvo key list` shows")
 }

@@ -80,11 +80,12 @@ impl NetworkArgs {
         let networks: Option<Vec<Network>> =
             networks.map(|text| problems.read("trusted-proxies", text)).collect();
         let hosts = self.hosts.split(',').map(str::trim).filter(|text| !text.is_empty());
-        let hosts: Option<Vec<String>> =
-            hosts.map(|text| host(text).map_err(|problem| problems.add("hosts", &problem)).ok()).collect();
+        let hosts: Option<Vec<String>> = hosts
+            .map(|text| parse_host(text).map_err(|problem| problems.add("hosts", &problem)).ok())
+            .collect();
         let origins = self.cors_origins.split(',').map(str::trim).filter(|text| !text.is_empty());
         let origins: Option<Vec<HeaderValue>> = origins
-            .map(|text| origin(text).map_err(|problem| problems.add("cors-origins", &problem)).ok())
+            .map(|text| parse_origin(text).map_err(|problem| problems.add("cors-origins", &problem)).ok())
             .collect();
         let header = match self.forwarded_header.to_ascii_lowercase().as_str() {
             "x-forwarded-for" => Some(ForwardedHeader::XForwardedFor),
@@ -94,12 +95,12 @@ impl NetworkArgs {
                 None
             }
         };
-        let mut bytes =
+        let mut read_bytes =
             |flag, text| problems.read_in_range(flag, text, (1_000_000_u64, 1_000_000_000_000_000));
-        let of_token = bytes("report-bytes-per-minute", &self.report_bytes_per_minute);
-        let of_address =
-            bytes("report-bytes-per-minute-of-address", &self.report_bytes_per_minute_of_address);
-        let points = problems.read_in_range(
+        let report_bytes = read_bytes("report-bytes-per-minute", &self.report_bytes_per_minute);
+        let address_report_bytes =
+            read_bytes("report-bytes-per-minute-of-address", &self.report_bytes_per_minute_of_address);
+        let address_query_cost = problems.read_in_range(
             "query-cost-per-minute-of-address",
             &self.query_cost_per_minute_of_address,
             (1_000, 1_000_000_000),
@@ -108,31 +109,31 @@ impl NetworkArgs {
             proxies: TrustedProxies::new(networks?, header?),
             hosts: hosts?,
             cors_origins: origins?,
-            query_cost_per_minute_of_address: points?,
-            report_bytes_per_minute: of_token?,
-            report_bytes_per_minute_of_address: of_address?,
+            query_cost_per_minute_of_address: address_query_cost?,
+            report_bytes_per_minute: report_bytes?,
+            report_bytes_per_minute_of_address: address_report_bytes?,
         })
     }
 }
 
 /// Parses a host name without scheme and port, and converts it to lower case.
-fn host(text: &str) -> Result<String, &'static str> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    let is_one = text.chars().all(fits) && !text.starts_with('.') && !text.ends_with('.');
-    let wrong = "must be host names such as galvo.example or upstream.internal, without a scheme and a \
+fn parse_host(text: &str) -> Result<String, &'static str> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_valid = text.chars().all(is_allowed) && !text.starts_with('.') && !text.ends_with('.');
+    let message = "must be host names such as galvo.example or upstream.internal, without a scheme and a \
                  port; '*' is not allowed";
-    if is_one { Ok(text.to_ascii_lowercase()) } else { Err(wrong) }
+    if is_valid { Ok(text.to_ascii_lowercase()) } else { Err(message) }
 }
 
 /// Parses an origin in the exact form that browsers send. Any other form would never match.
-fn origin(text: &str) -> Result<HeaderValue, &'static str> {
-    let wrong = "must be origins such as https://example.com or http://localhost:3000; '*' is not allowed";
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(wrong)?;
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:[]".contains(c);
-    if host.is_empty() || !host.chars().all(fits) {
-        return Err(wrong);
+fn parse_origin(text: &str) -> Result<HeaderValue, &'static str> {
+    let message = "must be origins such as https://example.com or http://localhost:3000; '*' is not allowed";
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(message)?;
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:[]".contains(c);
+    if host.is_empty() || !host.chars().all(is_allowed) {
+        return Err(message);
     }
-    HeaderValue::from_str(text).map_err(|_| wrong)
+    HeaderValue::from_str(text).map_err(|_| message)
 }
 
 #[cfg(test)]
@@ -142,25 +143,25 @@ mod tests {
     #[test]
     fn names_have_no_port() {
         for text in ["galvo.example", "upstream", "a_b-c.internal"] {
-            assert_eq!(host(text).as_deref(), Ok(text));
+            assert_eq!(parse_host(text).as_deref(), Ok(text));
         }
-        assert_eq!(host("Galvo.Example").as_deref(), Ok("galvo.example"));
+        assert_eq!(parse_host("Galvo.Example").as_deref(), Ok("galvo.example"));
         for text in
             ["*", "*.example", "galvo.example:8000", "https://galvo.example", ".example", "example.", "gälvo"]
         {
-            assert!(host(text).is_err(), "{text}");
+            assert!(parse_host(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn origins_are_exact() {
         for text in ["https://example.com", "http://localhost:3000", "http://[::1]:8000"] {
-            assert_eq!(origin(text).map_err(str::to_owned), Ok(HeaderValue::from_static(text)));
+            assert_eq!(parse_origin(text).map_err(str::to_owned), Ok(HeaderValue::from_static(text)));
         }
         for text in
             ["*", "https://*", "https://example.com/", "example.com", "https://", "https://Example.com"]
         {
-            assert!(origin(text).is_err(), "{text}");
+            assert!(parse_origin(text).is_err(), "{text}");
         }
     }
 }

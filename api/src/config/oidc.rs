@@ -104,14 +104,14 @@ impl fmt::Debug for ClientSecret {
 
 impl OidcArgs {
     /// Parses the options and adds each problem to `problems`. `secret` is the value of the environment
-    /// variable. `has_url` is true if the server's public URL is configured.
+    /// variable. `has_public_url` is true if the server's public URL is configured.
     pub(super) fn read(
         &self,
         problems: &mut Problems,
         secret: Option<&OsStr>,
-        has_url: bool,
+        has_public_url: bool,
     ) -> Option<OidcConfig> {
-        let wrong = problems.0.len();
+        let initial_problem_count = problems.0.len();
         let provision: Option<ProvisionRole> = problems.read("oidc-provision", &self.oidc_provision);
         let account = self.oidc_provision_account.as_ref();
         let account: Option<Slug> =
@@ -122,15 +122,16 @@ impl OidcArgs {
         let account_claim = claim("oidc-account-claim", &self.oidc_account_claim);
         let role_claim = claim("oidc-role-claim", &self.oidc_role_claim);
         let provision = provision.and_then(ProvisionRole::role).map(|role| Provision { role, account });
-        if provision.as_ref().is_some_and(|to| to.account.is_none()) && account_claim.is_none() {
+        if provision.as_ref().is_some_and(|provision| provision.account.is_none()) && account_claim.is_none()
+        {
             problems.add("oidc-provision-account", &"is needed unless --oidc-account-claim names a claim");
         }
         let Some(issuer) = &self.oidc_issuer else {
-            let others = self.oidc_client_id.is_some()
+            let has_other_options = self.oidc_client_id.is_some()
                 || self.oidc_client_secret_file.is_some()
                 || secret.is_some()
                 || provision.is_some();
-            if others {
+            if has_other_options {
                 problems.add("oidc-issuer", &"is needed to sign in with an OpenID provider");
             }
             return None;
@@ -142,7 +143,7 @@ impl OidcArgs {
         if self.oidc_client_id.as_ref().is_none_or(String::is_empty) {
             problems.add("oidc-client-id", &"is needed to sign in with an OpenID provider");
         }
-        if !has_url {
+        if !has_public_url {
             problems.add(
                 "public-url",
                 &"is needed to sign in with an OpenID provider, which redirects browsers there",
@@ -165,7 +166,7 @@ impl OidcArgs {
             }
             (None, None) => None,
         };
-        if problems.0.len() > wrong {
+        if problems.0.len() > initial_problem_count {
             return None;
         }
         Some(OidcConfig {

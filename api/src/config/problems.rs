@@ -4,7 +4,7 @@ use std::{ffi::OsStr, fmt, net::SocketAddr, str::FromStr, time::Duration};
 
 use chrono::TimeDelta;
 
-use super::{SECRET_KEY, parse_duration, socket_address};
+use super::{SECRET_KEY, parse_duration, parse_socket_address};
 use crate::encryption::{Keys, KeysError};
 
 /// The shortest and the longest value of the session settings. Browsers keep no cookie for more than 400
@@ -45,32 +45,32 @@ impl Problems {
         &mut self,
         flag: &str,
         text: &str,
-        (least, most): (T, T),
+        (min, max): (T, T),
     ) -> Option<T> {
         let value = self.read(flag, text)?;
-        if least <= value && value <= most {
+        if min <= value && value <= max {
             return Some(value);
         }
-        self.add(flag, &format_args!("must be between {least} and {most}"));
+        self.add(flag, &format_args!("must be between {min} and {max}"));
         None
     }
 
-    pub(super) fn address(&mut self, flag: &str, text: &str) -> Option<SocketAddr> {
-        socket_address(text).map_err(|wrong| self.add(flag, &wrong)).ok()
+    pub(super) fn read_address(&mut self, flag: &str, text: &str) -> Option<SocketAddr> {
+        parse_socket_address(text).map_err(|message| self.add(flag, &message)).ok()
     }
 
     /// Parses the lifetime or the idle time of a session.
     pub(super) fn read_session_duration(&mut self, flag: &str, text: &str) -> Option<TimeDelta> {
-        let life = parse_duration(text).map_err(|wrong| self.add(flag, &wrong)).ok()?;
-        if (MIN_SESSION_DURATION..=MAX_SESSION_DURATION).contains(&life) {
-            return TimeDelta::from_std(life).ok();
+        let duration = parse_duration(text).map_err(|message| self.add(flag, &message)).ok()?;
+        if (MIN_SESSION_DURATION..=MAX_SESSION_DURATION).contains(&duration) {
+            return TimeDelta::from_std(duration).ok();
         }
         self.add(flag, &"must be between 5m and 400d");
         None
     }
 
     /// Parses the keys in an environment variable.
-    pub(super) fn keys(&mut self, text: &OsStr) -> Option<Keys> {
+    pub(super) fn read_keys(&mut self, text: &OsStr) -> Option<Keys> {
         let keys = text.to_string_lossy().parse();
         keys.map_err(|error: KeysError| self.0.push(format!("{SECRET_KEY}: {error}"))).ok()
     }

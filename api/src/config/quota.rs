@@ -43,13 +43,14 @@ pub(super) struct QuotaArgs {
 impl QuotaArgs {
     /// Parses the options and adds each problem to `problems`.
     pub(super) fn read(&self, problems: &mut Problems) -> Option<Limits> {
-        let mut read =
-            |flag, parsed: Result<i64, &'static str>| parsed.map_err(|wrong| problems.add(flag, &wrong)).ok();
-        let stored = read("quota-stored", size(&self.quota_stored));
-        let daily = read("quota-daily", size(&self.quota_daily));
-        let clusters = read("quota-clusters", number(&self.quota_clusters));
-        let threads = read("quota-threads", number(&self.quota_threads));
-        let retention = read("quota-retention", days(&self.quota_retention));
+        let mut read = |flag, parsed: Result<i64, &'static str>| {
+            parsed.map_err(|message| problems.add(flag, &message)).ok()
+        };
+        let stored = read("quota-stored", parse_size(&self.quota_stored));
+        let daily = read("quota-daily", parse_size(&self.quota_daily));
+        let clusters = read("quota-clusters", parse_number(&self.quota_clusters));
+        let threads = read("quota-threads", parse_number(&self.quota_threads));
+        let retention = read("quota-retention", parse_days(&self.quota_retention));
         Some(Limits {
             stored_bytes: stored?,
             daily_bytes: daily?,
@@ -69,19 +70,19 @@ pub struct AccountQuotaArgs {
     #[arg(value_parser = super::parse_slug)]
     pub slug: Slug,
     /// Quota of stored data: bytes of JSON within the account's retention, such as `50GB`.
-    #[arg(long, value_parser = parse_or_default(size), value_name = "SIZE")]
+    #[arg(long, value_parser = parse_or_default(parse_size), value_name = "SIZE")]
     pub stored: Option<QuotaSetting>,
     /// Quota of data reported in a day (UTC), such as `10GB`.
-    #[arg(long, value_parser = parse_or_default(size), value_name = "SIZE")]
+    #[arg(long, value_parser = parse_or_default(parse_size), value_name = "SIZE")]
     pub daily: Option<QuotaSetting>,
     /// Quota of new clusters in a day (UTC).
-    #[arg(long, value_parser = parse_or_default(number), value_name = "NUMBER")]
+    #[arg(long, value_parser = parse_or_default(parse_number), value_name = "NUMBER")]
     pub clusters: Option<QuotaSetting>,
     /// Limit of the threads of a cluster that count as usage at one time.
-    #[arg(long, value_parser = parse_or_default(number), value_name = "NUMBER")]
+    #[arg(long, value_parser = parse_or_default(parse_number), value_name = "NUMBER")]
     pub threads: Option<QuotaSetting>,
     /// Maximum retention of data of any class, in whole days, such as `365d`.
-    #[arg(long, value_parser = parse_or_default(days), value_name = "DAYS")]
+    #[arg(long, value_parser = parse_or_default(parse_days), value_name = "DAYS")]
     pub retention: Option<QuotaSetting>,
 }
 
@@ -101,18 +102,18 @@ fn parse_or_default(
     }
 }
 
-fn size(text: &str) -> Result<i64, &'static str> {
+fn parse_size(text: &str) -> Result<i64, &'static str> {
     text.parse::<Size>().map(|Size(bytes)| bytes)
 }
 
-fn number(text: &str) -> Result<i64, &'static str> {
+fn parse_number(text: &str) -> Result<i64, &'static str> {
     if text == "none" {
         return Ok(UNLIMITED);
     }
     text.parse().ok().filter(|number| (0..UNLIMITED).contains(number)).ok_or(CLUSTERS)
 }
 
-fn days(text: &str) -> Result<i64, &'static str> {
+fn parse_days(text: &str) -> Result<i64, &'static str> {
     if text == "none" {
         return Ok(UNLIMITED);
     }
@@ -130,7 +131,7 @@ mod tests {
         for (text, expected) in
             [("0", Ok(0)), ("10000", Ok(10_000)), ("none", Ok(UNLIMITED)), ("-1", Err(CLUSTERS))]
         {
-            assert_eq!(number(text), expected, "{text}");
+            assert_eq!(parse_number(text), expected, "{text}");
         }
         for (text, expected) in [
             ("1d", Ok(1)),
@@ -139,9 +140,9 @@ mod tests {
             ("0d", Err(RETENTION)),
             ("25h", Err(RETENTION)),
         ] {
-            assert_eq!(days(text), expected, "{text}");
+            assert_eq!(parse_days(text), expected, "{text}");
         }
-        assert_eq!(parse_or_default(size)("default"), Ok(QuotaSetting(None)));
-        assert_eq!(parse_or_default(size)("5MB"), Ok(QuotaSetting(Some(5_000_000))));
+        assert_eq!(parse_or_default(parse_size)("default"), Ok(QuotaSetting(None)));
+        assert_eq!(parse_or_default(parse_size)("5MB"), Ok(QuotaSetting(Some(5_000_000))));
     }
 }

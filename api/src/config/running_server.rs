@@ -1,17 +1,17 @@
-//! The address of a running server, for the commands that ask it: `galvo ready` and `galvo status`.
+//! The address of a running server, for the commands that query it: `galvo ready` and `galvo status`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clap::Args;
 use url::Url;
 
-use super::socket_address;
+use super::parse_socket_address;
 
 /// The server that a command asks.
 #[derive(Clone, Debug, Args)]
 pub struct RunningServerArgs {
     /// IP address and port the server listens on, as `ADDRESS:PORT`.
-    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000", value_parser = socket_address)]
+    #[arg(long, env = "GALVO_LISTEN", default_value = "127.0.0.1:8000", value_parser = parse_socket_address)]
     listen: SocketAddr,
     /// URL of the server, as `https://NAME`, instead of the listening address. Required for a server
     /// with TLS: its certificate is valid only for its name.
@@ -25,7 +25,12 @@ pub struct StatusArgs {
     #[command(flatten)]
     pub server: RunningServerArgs,
     /// Second address of the server, if its metrics are served there, as `ADDRESS:PORT`.
-    #[arg(long, env = "GALVO_METRICS_LISTEN", value_name = "ADDRESS:PORT", value_parser = socket_address)]
+    #[arg(
+        long,
+        env = "GALVO_METRICS_LISTEN",
+        value_name = "ADDRESS:PORT",
+        value_parser = parse_socket_address
+    )]
     metrics_listen: Option<SocketAddr>,
     /// Print the status as one JSON object.
     #[arg(long)]
@@ -73,12 +78,12 @@ impl StatusArgs {
 fn url_of(listen: SocketAddr) -> Url {
     // A server that listens on all addresses also listens on the loopback address.
     let address = match listen.ip() {
-        IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         address => address,
     };
-    let here = SocketAddr::new(address, listen.port());
-    format!("http://{here}").parse().expect("a socket address forms a valid URL")
+    let local_address = SocketAddr::new(address, listen.port());
+    format!("http://{local_address}").parse().expect("a socket address forms a valid URL")
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub struct ServeConfig {
     /// The Redis server through which servers of one database notify each other of changes.
     pub redis: Option<RedisUrl>,
     /// The lifetimes of browser sessions.
-    pub session_life: SessionLifetimes,
+    pub session_lifetimes: SessionLifetimes,
     /// The timeouts for clients.
     pub timeouts: Timeouts,
     /// The trusted issuer of JWTs. `None` if JWTs are rejected.
@@ -55,7 +55,7 @@ pub struct ServeConfig {
     /// The delivery settings of alerts.
     pub alerts: AlertConfig,
     /// The settings of proxies, CORS and rate limits.
-    pub perimeter: NetworkConfig,
+    pub network: NetworkConfig,
     /// The quotas of accounts that have none of their own.
     pub quotas: Limits,
     /// The server's certificate. `None` if the server does not use TLS itself.
@@ -158,7 +158,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     alerts: AlertArgs,
     #[command(flatten)]
-    perimeter: NetworkArgs,
+    network: NetworkArgs,
     #[command(flatten)]
     quotas: QuotaArgs,
     #[command(flatten)]
@@ -169,11 +169,13 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     pub(super) fn read(&self, problems: &mut Problems) -> Option<ServeConfig> {
-        let listen = problems.address("listen", &self.listen);
+        let listen = problems.read_address("listen", &self.listen);
         let metrics_listen =
-            self.metrics_listen.as_deref().map(|listen| problems.address("metrics-listen", listen));
-        let interval = problems.read_in_range("min-report-interval", &self.min_report_interval, (0.1, 600.0));
-        let reports = problems.read_in_range("reports-per-second", &self.reports_per_second, (1, 1_000_000));
+            self.metrics_listen.as_deref().map(|listen| problems.read_address("metrics-listen", listen));
+        let report_interval =
+            problems.read_in_range("min-report-interval", &self.min_report_interval, (0.1, 600.0));
+        let report_rate =
+            problems.read_in_range("reports-per-second", &self.reports_per_second, (1, 1_000_000));
         let connections = problems.read_in_range("max-connections", &self.max_connections, (1, 100_000));
         let cost = problems.read_in_range("max-query-cost", &self.max_query_cost, (1_000, 100_000_000));
         let budget = problems.read_in_range(
@@ -184,29 +186,29 @@ impl ServeArgs {
         if budget.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute", &"must not be less than one request may cost");
         }
-        let perimeter = self.perimeter.read(problems);
+        let network = self.network.read(problems);
         let quotas = self.quotas.read(problems);
         let (tls, traces) = (self.tls.read(problems), self.traces.read(problems));
-        let of_address = perimeter.as_ref().map(|perimeter| perimeter.query_cost_per_minute_of_address);
-        if of_address.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
+        let address_budget = network.as_ref().map(|network| network.query_cost_per_minute_of_address);
+        if address_budget.zip(cost).is_some_and(|(budget, cost)| budget < cost) {
             problems.add("query-cost-per-minute-of-address", &"must not be less than one request may cost");
         }
         let query_timeout = problems.read_in_range("query-timeout", &self.query_timeout, (0.1, 600.0));
         let public_url = self.public_url.as_deref().map(|url| problems.read("public-url", url));
         let reports_url = self.reports_url.as_deref().and_then(|url| problems.read("reports-url", url));
         if let Some(reports) = &reports_url
-            && let Some(wrong) = reports_url_error(reports, public_url.as_ref())
+            && let Some(problem) = reports_url_error(reports, public_url.as_ref())
         {
-            problems.add("reports-url", &wrong);
+            problems.add("reports-url", &problem);
         }
         let redis = self.redis_url.as_deref().map(|url| problems.read("redis-url", url));
-        let absolute = problems.read_session_duration("session-lifetime", &self.session_lifetime);
-        let idle = problems.read_session_duration("session-idle", &self.session_idle);
+        let session_lifetime = problems.read_session_duration("session-lifetime", &self.session_lifetime);
+        let session_idle = problems.read_session_duration("session-idle", &self.session_idle);
         #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
         let jwt = self.jwt.read(problems, std::env::var_os(JWT_SECRET).as_deref());
-        let has_url = self.public_url.is_some();
+        let has_public_url = self.public_url.is_some();
         #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
-        let oidc = self.oidc.read(problems, std::env::var_os(OIDC_CLIENT_SECRET).as_deref(), has_url);
+        let oidc = self.oidc.read(problems, std::env::var_os(OIDC_CLIENT_SECRET).as_deref(), has_public_url);
         let alerts = self.alerts.read(problems);
         Some(ServeConfig {
             listen: listen?,
@@ -214,8 +216,8 @@ impl ServeArgs {
                 Some(listen) => Some(listen?),
                 None => None,
             },
-            min_report_interval: Duration::from_secs_f64(interval?),
-            reports_per_second: reports?,
+            min_report_interval: Duration::from_secs_f64(report_interval?),
+            reports_per_second: report_rate?,
             max_connections: connections?,
             max_query_cost: cost?,
             persisted_documents: self.persisted_documents.clone(),
@@ -227,7 +229,7 @@ impl ServeArgs {
                 None => None,
             },
             reports_url,
-            session_life: SessionLifetimes { absolute: absolute?, idle: idle? },
+            session_lifetimes: SessionLifetimes { absolute: session_lifetime?, idle: session_idle? },
             timeouts: Timeouts::default(),
             redis: match redis {
                 Some(url) => Some(url?),
@@ -236,7 +238,7 @@ impl ServeArgs {
             jwt,
             oidc,
             alerts: alerts?,
-            perimeter: perimeter?,
+            network: network?,
             quotas: quotas?,
             tls,
             traces,

@@ -7,13 +7,14 @@
 /// `GALVO_PORT` is ambiguous, because an operator could mean it as a setting. It counts only with a
 /// value that has a scheme, as Kubernetes sets it; no port setting has one.
 pub(super) fn is_service_link(name: &str, value: &str) -> bool {
-    let Some(rest) = name.strip_prefix("GALVO_") else { return false };
-    if !rest.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_') {
+    let Some(suffix) = name.strip_prefix("GALVO_") else { return false };
+    if !suffix.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_') {
         return false;
     }
     // Dashes in the Service's name become underscores, so the name can end at any underscore.
-    let ends = rest.match_indices('_').filter(|(at, _)| *at > 0).map(|(at, _)| &rest[at + 1..]);
-    std::iter::once(rest).chain(ends).any(|kind| is_kind(kind, value))
+    let shorter_suffixes =
+        suffix.match_indices('_').filter(|(index, _)| *index > 0).map(|(index, _)| &suffix[index + 1..]);
+    std::iter::once(suffix).chain(shorter_suffixes).any(|kind| is_kind(kind, value))
 }
 
 /// Returns true if `kind` is a suffix that Kubernetes appends to a Service's name.

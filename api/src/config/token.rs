@@ -110,6 +110,6 @@ impl From<ScopeName> for Scope {
 /// repeated in messages.
 fn parse_token_identifier(text: &str) -> Result<String, &'static str> {
     let identifier = text.split_once('-').map_or(text, |(identifier, _)| identifier);
-    let is_one = ApiToken::is_identifier(identifier).then(|| identifier.to_owned());
-    is_one.ok_or("must be the public half of a token, as `galvo token list` prints it")
+    let valid_identifier = ApiToken::is_identifier(identifier).then(|| identifier.to_owned());
+    valid_identifier.ok_or("must be the public half of a token, as `galvo token list` prints it")
 }

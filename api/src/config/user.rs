@@ -153,6 +153,6 @@ impl From<RoleName> for Role {
 }
 
 fn parse_subject(text: &str) -> Result<String, &'static str> {
-    let is_one = is_subject(text).then(|| text.to_owned());
-    is_one.ok_or("must be 1 to 255 characters, none of them a control character")
+    let valid_subject = is_subject(text).then(|| text.to_owned());
+    valid_subject.ok_or("must be 1 to 255 characters, none of them a control character")
 }

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::{
-    auth::{OidcProvider, usable_keys},
+    auth::{OidcProvider, count_usable_keys},
     config::ServeConfig,
     error::Chain,
 };
@@ -11,7 +11,7 @@ pub(super) async fn examine(serve: &ServeConfig) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(source) = serve.jwt.as_ref().and_then(|jwt| jwt.jwks.as_ref()) {
         let advice = "correct GALVO_JWKS, or make it reachable from this machine";
-        findings.push(match usable_keys(source).await {
+        findings.push(match count_usable_keys(source).await {
             Ok(0) => Finding::failed(
                 "jwks",
                 "the issuer's key set contains no usable key",
@@ -23,7 +23,7 @@ pub(super) async fn examine(serve: &ServeConfig) -> Vec<Finding> {
     }
     if let Some((oidc, public)) = serve.oidc.as_ref().zip(serve.public_url.as_ref()) {
         let advice = "correct GALVO_OIDC_ISSUER, or make the provider reachable from this machine";
-        findings.push(match OidcProvider::new(oidc, public).examine().await {
+        findings.push(match OidcProvider::new(oidc, public).check_health().await {
             Ok(()) => Finding::ok("openid", format!("{} answers", oidc.issuer)),
             Err(error) => Finding::failed("openid", format!("{}: {}", oidc.issuer, Chain(&error)), advice),
         });

@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// The free space below which the disk counts as full, in bytes.
-const FULL: u64 = 256 << 20;
+const MIN_FREE_BYTES: u64 = 256 << 20;
 
-/// The free space below which a warning is due, in bytes.
-const SCARCE: u64 = 2 << 30;
+/// The free space below which the finding is a warning, in bytes.
+const LOW_FREE_BYTES: u64 = 2 << 30;
 
 pub(super) fn examine(common: &CommonConfig, serve: &ServeConfig) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -34,19 +34,22 @@ pub(super) fn examine(common: &CommonConfig, serve: &ServeConfig) -> Vec<Finding
             ),
         });
     }
-    findings.push(judge_files(file_descriptors::limit(), file_descriptors::needed(common, serve)));
+    findings.push(judge_descriptors(
+        file_descriptors::limit(),
+        file_descriptors::required_descriptors(common, serve),
+    ));
     findings
 }
 
-fn judge_space(available: u64, store: u64) -> Finding {
-    let message = format!("{} MiB free, database size {} MiB", available >> 20, store >> 20);
-    if available < FULL {
+fn judge_space(available: u64, store_size: u64) -> Finding {
+    let message = format!("{} MiB free, database size {} MiB", available >> 20, store_size >> 20);
+    if available < MIN_FREE_BYTES {
         Finding::failed(
             "disk",
             message,
             "free disk space: the server cannot store reports when the disk is full",
         )
-    } else if available < SCARCE || available < store {
+    } else if available < LOW_FREE_BYTES || available < store_size {
         Finding::warning(
             "disk",
             message,
@@ -57,7 +60,7 @@ fn judge_space(available: u64, store: u64) -> Finding {
     }
 }
 
-fn judge_files(limit: Option<u64>, needed: u64) -> Finding {
+fn judge_descriptors(limit: Option<u64>, needed: u64) -> Finding {
     match limit {
         Some(limit) if limit < needed => Finding::failed(
             "file descriptors",
@@ -82,13 +85,13 @@ mod tests {
     #[test]
     fn space_is_judged_by_what_it_is_for() {
         let gib = 1 << 30;
-        for (available, store, verdict) in [
+        for (available, store_size, verdict) in [
             (100 << 20, 0, Verdict::Failed),
             (gib, 0, Verdict::Warning),
             (10 * gib, 11 * gib, Verdict::Warning),
             (10 * gib, 9 * gib, Verdict::Ok),
         ] {
-            assert_eq!(judge_space(available, store).verdict, verdict, "{available}, {store}");
+            assert_eq!(judge_space(available, store_size).verdict, verdict, "{available}, {store_size}");
         }
     }
 }

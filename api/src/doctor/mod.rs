@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::config::{CommonConfig, ConfigError, ServeConfig};
 
-/// The result of a check.
+/// The verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// The outcome of one check.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) verdict: Verdict,

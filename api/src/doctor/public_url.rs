@@ -8,13 +8,13 @@ use super::Finding;
 use crate::{config::ServeConfig, error::Chain, http_client::OutgoingClient};
 
 /// The maximum size of the health response, in bytes.
-const ANSWER: usize = 4_096;
+const MAX_HEALTH_BYTES: usize = 4_096;
 
 /// The maximum size of the metrics response, in bytes.
-const METRICS: usize = 4 << 20;
+const MAX_METRICS_BYTES: usize = 4 << 20;
 
 /// The counter of requests by untrusted proxies, in the server's metrics.
-const BY_UNNAMED_PROXY: &str = "galvo_http_requests_by_unnamed_proxy_total ";
+const UNTRUSTED_PROXY_COUNTER: &str = "galvo_http_requests_by_unnamed_proxy_total ";
 
 pub(super) async fn examine(serve: &ServeConfig) -> Finding {
     let Some(public) = &serve.public_url else {
@@ -49,7 +49,7 @@ pub(super) async fn examine(serve: &ServeConfig) -> Finding {
     let Some(address) = address else {
         return Finding::failed("public url", format!("{public} is not a valid URL"), advice);
     };
-    match OutgoingClient::new().get(&address, ANSWER).await {
+    match OutgoingClient::new().get(&address, MAX_HEALTH_BYTES).await {
         Ok(_) => Finding::ok("public url", format!("{public} answers")),
         Err(error) => Finding::warning("public url", format!("{public}: {}", Chain(&error)), advice),
     }
@@ -58,7 +58,7 @@ pub(super) async fn examine(serve: &ServeConfig) -> Finding {
 /// Warns of an untrusted proxy: either the running server has counted requests through one, or browsers
 /// use TLS although the server does not.
 pub(super) async fn examine_proxies(serve: &ServeConfig) -> Option<Finding> {
-    if let Some(count) = by_unnamed_proxy(serve).await.filter(|count| *count > 0) {
+    if let Some(count) = count_untrusted_proxy_requests(serve).await.filter(|count| *count > 0) {
         return Some(Finding::warning(
             "proxies",
             format!(
@@ -69,7 +69,7 @@ pub(super) async fn examine_proxies(serve: &ServeConfig) -> Option<Finding> {
         ));
     }
     let public = serve.public_url.as_ref().filter(|public| public.is_secure() && serve.tls.is_none())?;
-    serve.perimeter.proxies.is_empty().then(|| {
+    serve.network.proxies.is_empty().then(|| {
         Finding::warning(
             "proxies",
             format!(
@@ -82,20 +82,20 @@ pub(super) async fn examine_proxies(serve: &ServeConfig) -> Option<Finding> {
 }
 
 /// Returns the counter of the server on this machine. `None` if no server answers.
-async fn by_unnamed_proxy(serve: &ServeConfig) -> Option<u64> {
+async fn count_untrusted_proxy_requests(serve: &ServeConfig) -> Option<u64> {
     let (listen, is_tls) = match serve.metrics_listen {
         Some(listen) => (listen, false),
         None => (serve.listen, serve.tls.is_some()),
     };
     // A server that listens on all addresses also listens on the loopback address.
     let ip = match listen.ip() {
-        IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
     let scheme = if is_tls { "https" } else { "http" };
     let address: Url = format!("{scheme}://{}/metrics", SocketAddr::new(ip, listen.port())).parse().ok()?;
-    let metrics = OutgoingClient::new().get(&address, METRICS).await.ok()?;
+    let metrics = OutgoingClient::new().get(&address, MAX_METRICS_BYTES).await.ok()?;
     let metrics = String::from_utf8_lossy(&metrics);
-    metrics.lines().find_map(|line| line.strip_prefix(BY_UNNAMED_PROXY))?.trim().parse().ok()
+    metrics.lines().find_map(|line| line.strip_prefix(UNTRUSTED_PROXY_COUNTER))?.trim().parse().ok()
 }

@@ -4,11 +4,11 @@ use super::Finding;
 use crate::{bus::RedisUrl, error::Chain};
 
 /// The oldest version that is still maintained.
-const OLDEST: (u32, u32) = (6, 2);
+const OLDEST_MAINTAINED: (u32, u32) = (6, 2);
 
 pub(super) async fn examine(url: &RedisUrl) -> Finding {
     match url.check_connection().await {
-        Ok(version) => judge(&format!("{url:?}"), version.as_deref()),
+        Ok(version) => judge_version(&format!("{url:?}"), version.as_deref()),
         Err(error) => Finding::failed(
             "redis",
             format!("{url:?}: {}", Chain(&error)),
@@ -17,13 +17,13 @@ pub(super) async fn examine(url: &RedisUrl) -> Finding {
     }
 }
 
-fn judge(url: &str, version: Option<&str>) -> Finding {
+fn judge_version(url: &str, version: Option<&str>) -> Finding {
     let Some(version) = version else {
         return Finding::ok("redis", format!("{url} delivers messages; its version is unknown"));
     };
     let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     let message = format!("{url}, version {version}, delivers messages");
-    if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < OLDEST {
+    if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < OLDEST_MAINTAINED {
         Finding::warning("redis", message, "this version no longer receives fixes: use 6.2 or newer")
     } else {
         Finding::ok("redis", message)
@@ -45,7 +45,7 @@ mod tests {
             (Some("5.0"), Verdict::Warning),
             (None, Verdict::Ok),
         ] {
-            assert_eq!(judge("Redis here", version).verdict, verdict, "{version:?}");
+            assert_eq!(judge_version("Redis here", version).verdict, verdict, "{version:?}");
         }
     }
 }

@@ -48,14 +48,14 @@ pub(super) async fn examine(common: &CommonConfig, findings: &mut Vec<Finding>) 
         }
     };
     match store.run_diagnostics().await {
-        Ok(examined) => {
-            findings.extend(judge(common, &examined));
+        Ok(diagnostics) => {
+            findings.extend(judge(common, &diagnostics));
             // The query fails if the table does not exist yet. There is nothing to report then.
             if let Ok(Some(watch)) = store.retention_watch().await {
                 findings.extend(judge_retention(&watch));
             }
             // The later checks query tables that do not exist before the migrations.
-            if let Migrations::NoneApplied(_) = examined.migrations {
+            if let Migrations::NoneApplied(_) = diagnostics.migrations {
                 return None;
             }
         }
@@ -112,12 +112,12 @@ fn examine_file(path: &Path, create: bool, findings: &mut Vec<Finding>) -> bool 
     }
 }
 
-fn judge(common: &CommonConfig, examined: &Diagnostics) -> Vec<Finding> {
-    let Diagnostics { version, writable, migrations, server } = examined;
+fn judge(common: &CommonConfig, diagnostics: &Diagnostics) -> Vec<Finding> {
+    let Diagnostics { version, writable, migrations, server } = diagnostics;
     let mut findings = Vec::new();
     let message = format!("{}, version {version}", common.database);
-    let too_old = server.as_ref().is_some_and(|server| server.version < OLDEST_POSTGRES);
-    findings.push(if too_old {
+    let is_unsupported = server.as_ref().is_some_and(|server| server.version < OLDEST_POSTGRES);
+    findings.push(if is_unsupported {
         Finding::failed("store", message, "upgrade to PostgreSQL 13 or newer")
     } else {
         Finding::ok("store", message)
@@ -131,7 +131,7 @@ fn judge(common: &CommonConfig, examined: &Diagnostics) -> Vec<Finding> {
         ),
     });
     if let Some(server) = server {
-        if !server.may_create {
+        if !server.may_create_tables {
             let advice = "run GRANT CREATE ON SCHEMA public TO the role in GALVO_DATABASE_URL";
             findings.push(Finding::failed("rights", "the role cannot create tables", advice));
         }
@@ -186,15 +186,15 @@ fn judge_migrations(migrations: &Migrations) -> Finding {
 }
 
 fn judge_clock(ahead_ms: i64) -> Finding {
-    let apart = ahead_ms.abs();
-    if apart < SMALL_DIFFERENCE {
+    let difference_ms = ahead_ms.abs();
+    if difference_ms < SMALL_DIFFERENCE {
         return Finding::ok("clock", "the clocks of this machine and the database agree");
     }
-    let (seconds, tenths) = (apart / 1_000, apart % 1_000 / 100);
-    let where_to = if ahead_ms > 0 { "ahead of" } else { "behind" };
-    let message = format!("the database's clock is {seconds}.{tenths} s {where_to} this machine's");
+    let (seconds, tenths) = (difference_ms / 1_000, difference_ms % 1_000 / 100);
+    let direction = if ahead_ms > 0 { "ahead of" } else { "behind" };
+    let message = format!("the database's clock is {seconds}.{tenths} s {direction} this machine's");
     let advice = "synchronize both machines with the same time servers";
-    if apart < LARGE_DIFFERENCE {
+    if difference_ms < LARGE_DIFFERENCE {
         Finding::warning("clock", message, advice)
     } else {
         Finding::failed("clock", message, advice)
@@ -208,14 +208,14 @@ fn judge_retention(watch: &retention_watch::Model) -> Option<Finding> {
         Hold::Clock => {
             format!(
                 ": the clock was at {}, far ahead of the newest reports, {}",
-                written(held_at),
-                written(watch.trusted_at)
+                format_time(held_at),
+                format_time(watch.trusted_at)
             )
         }
         Hold::Amount => format!(
             " for some accounts: at {}, {} of their rows were due, far more than the usual {} of one; the log \
              names the accounts",
-            written(held_at),
+            format_time(held_at),
             watch.due_rows,
             watch.usual_rows
         ),
@@ -227,7 +227,7 @@ fn judge_retention(watch: &retention_watch::Model) -> Option<Finding> {
     ))
 }
 
-fn written(time: Timestamp) -> String {
+fn format_time(time: Timestamp) -> String {
     time.0.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 

@@ -14,11 +14,11 @@ use crate::{
     http::Certificate,
 };
 
-/// The remaining validity below which a warning is due: by then the certificate should have been
-/// replaced.
-const SOON: TimeDelta = TimeDelta::days(14);
+/// The remaining validity below which the finding is a warning, because the certificate should have been
+/// replaced before.
+const RENEWAL_MARGIN: TimeDelta = TimeDelta::days(14);
 
-pub(super) async fn examine(tls: &TlsConfig, public: Option<&PublicUrl>) -> Vec<Finding> {
+pub(super) async fn examine(tls: &TlsConfig, public_url: Option<&PublicUrl>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if fs::metadata(&tls.key).is_ok_and(|file| file.mode() & 0o077 != 0) {
         let message = format!("{} is readable by other users", tls.key.display());
@@ -32,20 +32,21 @@ pub(super) async fn examine(tls: &TlsConfig, public: Option<&PublicUrl>) -> Vec<
             return findings;
         }
     };
-    // The first certificate is the server's own. The rest are intermediate certificates.
-    let shown = chain.first().and_then(|der| Some(X509Certificate::from_der(der).ok()?.1));
-    let Some(shown) = shown else {
+    // The first certificate is the server's own. The others are intermediate certificates.
+    let certificate = chain.first().and_then(|der| Some(X509Certificate::from_der(der).ok()?.1));
+    let Some(certificate) = certificate else {
         let message = format!("{} contains no X.509 certificate", tls.certificate.display());
         findings.push(Finding::failed("certificate", message, "replace it with a valid certificate"));
         return findings;
     };
-    let time = |time: x509_parser::time::ASN1Time| {
+    let to_date_time = |time: x509_parser::time::ASN1Time| {
         DateTime::from_timestamp_secs(time.timestamp()).unwrap_or_default()
     };
-    let (from, until) = (time(shown.validity().not_before), time(shown.validity().not_after));
+    let validity = certificate.validity();
+    let (from, until) = (to_date_time(validity.not_before), to_date_time(validity.not_after));
     findings.push(judge_time(from, until, SystemClock.now()));
-    if let Some(host) = public.map(host)
-        && !names(&shown).iter().any(|name| is_for(name, host))
+    if let Some(host) = public_url.map(host_of)
+        && !alternative_names(&certificate).iter().any(|name| covers_host(name, host))
     {
         findings.push(Finding::warning(
             "certificate",
@@ -66,7 +67,7 @@ fn judge_time(from: DateTime<Utc>, until: DateTime<Utc>, now: DateTime<Utc>) -> 
             format!("{message}, and has expired"),
             "replace it; the server reloads it without a restart",
         )
-    } else if now + SOON > until {
+    } else if now + RENEWAL_MARGIN > until {
         Finding::warning("certificate", message, "renew it; the server reloads it without a restart")
     } else {
         Finding::ok("certificate", message)
@@ -74,16 +75,16 @@ fn judge_time(from: DateTime<Utc>, until: DateTime<Utc>, now: DateTime<Utc>) -> 
 }
 
 /// Returns the host name in a URL.
-fn host(public: &PublicUrl) -> &str {
-    let authority = public.origin().split_once("://").map_or("", |(_, authority)| authority);
+fn host_of(public_url: &PublicUrl) -> &str {
+    let authority = public_url.origin().split_once("://").map_or("", |(_, authority)| authority);
     let port = authority.rfind(':').filter(|port| *port > authority.rfind(']').unwrap_or(0));
     authority[..port.unwrap_or(authority.len())].trim_matches(['[', ']'])
 }
 
-/// Returns the host names and addresses a certificate is valid for.
-fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
+/// Returns the host names and addresses for which a certificate is valid.
+fn alternative_names(certificate: &X509Certificate<'_>) -> Vec<String> {
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
-    let name = |name: &GeneralName<'_>| match name {
+    let to_text = |name: &GeneralName<'_>| match name {
         GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
         GeneralName::IPAddress(bytes) => match bytes.len() {
             4 => <[u8; 4]>::try_from(*bytes).ok().map(|bytes| std::net::IpAddr::from(bytes).to_string()),
@@ -91,13 +92,13 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
         },
         _ => None,
     };
-    names.value.general_names.iter().filter_map(name).collect()
+    names.value.general_names.iter().filter_map(to_text).collect()
 }
 
 /// Returns true if the certificate's name, which may begin with a wildcard label, covers the host.
-fn is_for(name: &str, host: &str) -> bool {
+fn covers_host(name: &str, host: &str) -> bool {
     match name.strip_prefix("*.") {
-        Some(rest) => host.split_once('.').is_some_and(|(_, parent)| parent == rest),
+        Some(domain) => host.split_once('.').is_some_and(|(_, parent)| parent == domain),
         None => name == host,
     }
 }
@@ -132,8 +133,8 @@ mod tests {
             ("https://[::1]:8000", "::1", true),
             ("https://galvo.example.com", "galvo.example.org", false),
         ] {
-            let public: PublicUrl = url.parse().expect(url);
-            assert_eq!(is_for(name, host(&public)), fits, "{url} {name}");
+            let public_url: PublicUrl = url.parse().expect(url);
+            assert_eq!(covers_host(name, host_of(&public_url)), fits, "{url} {name}");
         }
     }
 }

@@ -138,83 +138,82 @@ pub fn has_ended(ends_at: Option<Timestamp>, now: Timestamp) -> bool {
     ends_at.is_some_and(|end| end.0 <= now.0)
 }
 
-/// Checks that a caller with `own` may create this token for the member `holder`.
+/// Checks that the caller may create this token for the member `holder`.
 ///
 /// # Errors
 /// Returns every violated rule.
 pub fn check_token(
-    own: CallerAccess<'_>,
+    caller: CallerAccess<'_>,
     holder: Grant,
-    wish: &NewToken,
+    token: &NewToken,
     now: Timestamp,
 ) -> Result<(), Vec<AccessError>> {
-    let ends = |end: Timestamp| end.0;
-    let all = |test: &dyn Fn(Scope) -> bool| wish.scopes.iter().all(|scope| test(*scope));
-    let wrong = [
-        (!is_label(&wish.label), AccessError::Label),
-        (wish.scopes.is_empty(), AccessError::NoScope),
-        (!all(&|scope| own.scopes.contains(&scope)), AccessError::ScopeNotHeld),
-        (!all(&|scope| covers(holder.role, scope)), AccessError::ScopeNotCovered),
-        (wish.expires_at.is_some_and(|end| end.0 <= now.0), AccessError::ExpiryPast),
+    let all_scopes = |test: &dyn Fn(Scope) -> bool| token.scopes.iter().all(|scope| test(*scope));
+    let rules = [
+        (!is_label(&token.label), AccessError::Label),
+        (token.scopes.is_empty(), AccessError::NoScope),
+        (!all_scopes(&|scope| caller.scopes.contains(&scope)), AccessError::ScopeNotHeld),
+        (!all_scopes(&|scope| covers(holder.role, scope)), AccessError::ScopeNotCovered),
+        (token.expires_at.is_some_and(|end| end.0 <= now.0), AccessError::ExpiryPast),
         (
-            own.expires_at.is_some_and(|own| wish.expires_at.is_none_or(|end| ends(end) > ends(own))),
+            caller.expires_at.is_some_and(|own_end| token.expires_at.is_none_or(|end| end.0 > own_end.0)),
             AccessError::OutlivesOwn,
         ),
-        (!manages(own.role, holder.role), AccessError::MemberAbove),
+        (!manages(caller.role, holder.role), AccessError::MemberAbove),
         (has_ended(holder.ends_at, now), AccessError::MembershipEnded),
     ];
-    collect_violations(wrong)
+    collect_violations(rules)
 }
 
-/// Checks that a caller with `own`, whose membership ends at `ends_at`, may create this token for
-/// themselves. This requires no particular role, because it grants nothing that the caller does not have.
+/// Checks that the caller, whose membership ends at `ends_at`, may create this token for themselves.
+/// This requires no particular role, because it grants nothing that the caller does not have.
 ///
 /// # Errors
 /// Returns every violated rule.
 pub fn check_own_token(
-    own: CallerAccess<'_>,
+    caller: CallerAccess<'_>,
     ends_at: Option<Timestamp>,
-    wish: &NewToken,
+    token: &NewToken,
     now: Timestamp,
 ) -> Result<(), Vec<AccessError>> {
-    let holder = Grant { role: own.role, ends_at };
-    let mut wrong = check_token(own, holder, wish, now).err().unwrap_or_default();
-    wrong.retain(|error| *error != AccessError::MemberAbove);
-    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    let holder = Grant { role: caller.role, ends_at };
+    let mut errors = check_token(caller, holder, token, now).err().unwrap_or_default();
+    errors.retain(|error| *error != AccessError::MemberAbove);
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Checks that a caller with the role `own` may grant this membership.
+/// Checks that a caller with the role `caller_role` may grant this membership.
 ///
 /// # Errors
 /// Returns every violated rule.
-pub fn check_grant(own: Role, grant: Grant, now: Timestamp) -> Result<(), Vec<AccessError>> {
+pub fn check_grant(caller_role: Role, grant: Grant, now: Timestamp) -> Result<(), Vec<AccessError>> {
     let is_guest = grant.role == Role::Guest;
-    let wrong = [
-        (!manages(own, grant.role), AccessError::AboveOwnRole),
+    let rules = [
+        (!manages(caller_role, grant.role), AccessError::AboveOwnRole),
         (is_guest && grant.ends_at.is_none(), AccessError::EndMissing),
         (!is_guest && grant.ends_at.is_some(), AccessError::EndNotAllowed),
         (is_guest && has_ended(grant.ends_at, now), AccessError::EndPast),
     ];
-    collect_violations(wrong)
+    collect_violations(rules)
 }
 
-/// Checks that a caller with the role `own` may change a member with the role `before` to `after`, or
-/// remove the member if `after` is `None`. `owners` is the account's number of owners.
+/// Checks that a caller with the role `caller_role` may change a member with the role `before` to `after`,
+/// or remove the member if `after` is `None`. `owners` is the account's number of owners.
 ///
 /// # Errors
 /// Returns every violated rule.
 pub fn check_change(
-    own: Role,
+    caller_role: Role,
     before: Role,
     after: Option<Grant>,
     owners: usize,
     now: Timestamp,
 ) -> Result<(), Vec<AccessError>> {
-    if !manages(own, before) {
+    if !manages(caller_role, before) {
         return Err(vec![AccessError::MemberAbove]);
     }
     if let Some(after) = after {
-        check_grant(own, after, now)?;
+        check_grant(caller_role, after, now)?;
     }
     if before == Role::Owner && after.is_none_or(|after| after.role != Role::Owner) && owners <= 1 {
         return Err(vec![AccessError::LastOwner]);
@@ -222,24 +221,24 @@ pub fn check_change(
     Ok(())
 }
 
-/// Checks that a caller with the role `own` may create this invitation, and returns its expiry.
+/// Checks that a caller with the role `caller_role` may create this invitation, and returns its expiry.
 ///
 /// # Errors
 /// Returns every violated rule.
 pub fn check_invitation(
-    own: Role,
-    wish: &NewInvitation,
+    caller_role: Role,
+    invitation: &NewInvitation,
     now: Timestamp,
 ) -> Result<Timestamp, Vec<AccessError>> {
-    let end = wish.expires_at.map_or(now.0 + INVITATION_DAYS, |end| end.0);
-    let mut wrong = check_grant(own, wish.grant, now).err().unwrap_or_default();
-    let more = [
-        (!is_label(&wish.label), AccessError::Label),
+    let end = invitation.expires_at.map_or(now.0 + INVITATION_DAYS, |end| end.0);
+    let mut errors = check_grant(caller_role, invitation.grant, now).err().unwrap_or_default();
+    let rules = [
+        (!is_label(&invitation.label), AccessError::Label),
         (end <= now.0, AccessError::ExpiryPast),
         (end > now.0 + MAX_INVITATION_DAYS, AccessError::TooLate),
     ];
-    wrong.extend(collect_violations(more).err().unwrap_or_default());
-    if wrong.is_empty() { Ok(end.into()) } else { Err(wrong) }
+    errors.extend(collect_violations(rules).err().unwrap_or_default());
+    if errors.is_empty() { Ok(end.into()) } else { Err(errors) }
 }
 
 /// The error for a text that contains an unknown scope.
@@ -263,7 +262,7 @@ pub fn scope_name(scope: Scope) -> &'static str {
 /// # Errors
 /// Returns [`NoScope`] if a word is not a scope.
 pub fn parse_scopes(text: &str) -> Result<Vec<Scope>, NoScope> {
-    let scope = |word: &str| match word {
+    let scope = |name: &str| match name {
         "ingest" => Ok(Scope::Ingest),
         "read" => Ok(Scope::Read),
         "admin" => Ok(Scope::Admin),
@@ -281,10 +280,10 @@ pub fn is_label(text: &str) -> bool {
     text.chars().count() <= MAX_LABEL && !text.contains(char::is_control)
 }
 
-fn collect_violations<const N: usize>(wrong: [(bool, AccessError); N]) -> Result<(), Vec<AccessError>> {
-    let wrong: Vec<AccessError> =
-        wrong.into_iter().filter_map(|(is_wrong, error)| is_wrong.then_some(error)).collect();
-    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+fn collect_violations<const N: usize>(rules: [(bool, AccessError); N]) -> Result<(), Vec<AccessError>> {
+    let violations: Vec<AccessError> =
+        rules.into_iter().filter_map(|(is_violated, error)| is_violated.then_some(error)).collect();
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
 #[cfg(test)]
@@ -315,78 +314,93 @@ mod tests {
 
     #[test]
     fn a_token_is_no_more_than_who_asks_and_who_holds_it() {
-        let own = |role, scopes, end: Option<i64>| CallerAccess { role, scopes, expires_at: end.map(at) };
-        let wish = |scopes: &[Scope], end: Option<i64>| NewToken {
+        let caller = |role, scopes, end: Option<i64>| CallerAccess { role, scopes, expires_at: end.map(at) };
+        let token = |scopes: &[Scope], end: Option<i64>| NewToken {
             label: String::new(),
             scopes: scopes.to_vec(),
             expires_at: end.map(at),
         };
-        let all = &[Scope::Ingest, Scope::Read, Scope::Admin][..];
-        for (own, holder, wish, wrong) in [
-            (own(Role::Owner, all, None), Role::Owner, wish(all, None), vec![]),
-            (own(Role::Admin, all, None), Role::Member, wish(&all[..2], Some(11)), vec![]),
-            (own(Role::Admin, all, None), Role::Owner, wish(&all[..1], None), vec![AccessError::MemberAbove]),
+        let all_scopes = &[Scope::Ingest, Scope::Read, Scope::Admin][..];
+        for (caller, holder, token, expected) in [
+            (caller(Role::Owner, all_scopes, None), Role::Owner, token(all_scopes, None), vec![]),
+            (caller(Role::Admin, all_scopes, None), Role::Member, token(&all_scopes[..2], Some(11)), vec![]),
             (
-                own(Role::Member, &all[..2], None),
-                Role::Member,
-                wish(&all[..1], None),
+                caller(Role::Admin, all_scopes, None),
+                Role::Owner,
+                token(&all_scopes[..1], None),
                 vec![AccessError::MemberAbove],
             ),
             (
-                own(Role::Owner, &all[1..], None),
+                caller(Role::Member, &all_scopes[..2], None),
+                Role::Member,
+                token(&all_scopes[..1], None),
+                vec![AccessError::MemberAbove],
+            ),
+            (
+                caller(Role::Owner, &all_scopes[1..], None),
                 Role::Viewer,
-                wish(&all[..1], None),
+                token(&all_scopes[..1], None),
                 vec![AccessError::ScopeNotHeld, AccessError::ScopeNotCovered],
             ),
-            (own(Role::Owner, all, Some(20)), Role::Owner, wish(all, Some(20)), vec![]),
+            (caller(Role::Owner, all_scopes, Some(20)), Role::Owner, token(all_scopes, Some(20)), vec![]),
             (
-                own(Role::Owner, all, Some(20)),
+                caller(Role::Owner, all_scopes, Some(20)),
                 Role::Owner,
-                wish(&[], Some(21)),
+                token(&[], Some(21)),
                 vec![AccessError::NoScope, AccessError::OutlivesOwn],
             ),
-            (own(Role::Owner, all, Some(20)), Role::Owner, wish(all, None), vec![AccessError::OutlivesOwn]),
-            (own(Role::Owner, all, None), Role::Owner, wish(all, Some(10)), vec![AccessError::ExpiryPast]),
+            (
+                caller(Role::Owner, all_scopes, Some(20)),
+                Role::Owner,
+                token(all_scopes, None),
+                vec![AccessError::OutlivesOwn],
+            ),
+            (
+                caller(Role::Owner, all_scopes, None),
+                Role::Owner,
+                token(all_scopes, Some(10)),
+                vec![AccessError::ExpiryPast],
+            ),
         ] {
             let holder = Grant { role: holder, ends_at: None };
-            let found = check_token(own, holder, &wish, at(10)).err().unwrap_or_default();
-            assert_eq!(found, wrong, "{own:?} {holder:?} {wish:?}");
+            let errors = check_token(caller, holder, &token, at(10)).err().unwrap_or_default();
+            assert_eq!(errors, expected, "{caller:?} {holder:?} {token:?}");
         }
     }
 
     #[test]
     fn a_token_of_ones_own_takes_no_role_and_gives_nothing_new() {
         let read = &[Scope::Read][..];
-        let wish =
+        let token =
             |scopes: &[Scope]| NewToken { label: String::new(), scopes: scopes.to_vec(), expires_at: None };
-        let own = |role, scopes, end: Option<i64>| CallerAccess { role, scopes, expires_at: end.map(at) };
+        let caller = |role, scopes, end: Option<i64>| CallerAccess { role, scopes, expires_at: end.map(at) };
         let ingest = &[Scope::Ingest][..];
-        for (own, wish, wrong) in [
-            (own(Role::Viewer, read, None), wish(read), vec![]),
-            (own(Role::Guest, read, None), wish(read), vec![]),
-            (own(Role::Member, read, None), wish(ingest), vec![AccessError::ScopeNotHeld]),
-            (own(Role::Viewer, ingest, None), wish(ingest), vec![AccessError::ScopeNotCovered]),
-            (own(Role::Viewer, read, Some(20)), wish(read), vec![AccessError::OutlivesOwn]),
+        for (caller, token, expected) in [
+            (caller(Role::Viewer, read, None), token(read), vec![]),
+            (caller(Role::Guest, read, None), token(read), vec![]),
+            (caller(Role::Member, read, None), token(ingest), vec![AccessError::ScopeNotHeld]),
+            (caller(Role::Viewer, ingest, None), token(ingest), vec![AccessError::ScopeNotCovered]),
+            (caller(Role::Viewer, read, Some(20)), token(read), vec![AccessError::OutlivesOwn]),
         ] {
-            let found = check_own_token(own, None, &wish, at(10)).err().unwrap_or_default();
-            assert_eq!(found, wrong, "{own:?} {wish:?}");
+            let errors = check_own_token(caller, None, &token, at(10)).err().unwrap_or_default();
+            assert_eq!(errors, expected, "{caller:?} {token:?}");
         }
     }
 
     #[test]
     fn a_token_is_given_to_no_guest_whose_time_is_over() {
-        let own = CallerAccess { role: Role::Owner, scopes: &[Scope::Read], expires_at: None };
-        let wish = NewToken { label: String::new(), scopes: vec![Scope::Read], expires_at: None };
+        let caller = CallerAccess { role: Role::Owner, scopes: &[Scope::Read], expires_at: None };
+        let token = NewToken { label: String::new(), scopes: vec![Scope::Read], expires_at: None };
         for (end, answer) in [(11, Ok(())), (10, Err(vec![AccessError::MembershipEnded]))] {
             let holder = Grant { role: Role::Guest, ends_at: Some(at(end)) };
-            assert_eq!(check_token(own, holder, &wish, at(10)), answer, "{end}");
+            assert_eq!(check_token(caller, holder, &token, at(10)), answer, "{end}");
         }
     }
 
     #[test]
     fn guests_have_an_end_and_nobody_else_has() {
         use Role::{Admin, Guest, Member, Owner, Viewer};
-        for (own, role, end, wrong) in [
+        for (caller_role, role, end, expected) in [
             (Owner, Guest, Some(11), vec![]),
             (Admin, Guest, Some(11), vec![]),
             (Admin, Guest, Some(10), vec![AccessError::EndPast]),
@@ -397,38 +411,42 @@ mod tests {
             (Guest, Guest, Some(11), vec![AccessError::AboveOwnRole]),
         ] {
             let grant = Grant { role, ends_at: end.map(at) };
-            assert_eq!(check_grant(own, grant, at(10)).err().unwrap_or_default(), wrong, "{own:?} {grant:?}");
+            assert_eq!(
+                check_grant(caller_role, grant, at(10)).err().unwrap_or_default(),
+                expected,
+                "{caller_role:?} {grant:?}"
+            );
         }
     }
 
     #[test]
     fn an_invitation_does_not_lie_about_for_ever() {
         const DAY: i64 = 86_400;
-        let wish = |end: Option<i64>, label: &str| NewInvitation {
+        let invitation = |end: Option<i64>, label: &str| NewInvitation {
             name: None,
             label: label.to_owned(),
             grant: Grant { role: Role::Member, ends_at: None },
             expires_at: end.map(at),
         };
         let long = "x".repeat(MAX_LABEL + 1);
-        for (wish, answer) in [
-            (wish(None, "a@example.com"), Ok(at(7 * DAY + 10))),
-            (wish(Some(11), ""), Ok(at(11))),
-            (wish(Some(10), ""), Err(vec![AccessError::ExpiryPast])),
-            (wish(Some(30 * DAY + 10), ""), Ok(at(30 * DAY + 10))),
-            (wish(Some(30 * DAY + 11), &long), Err(vec![AccessError::Label, AccessError::TooLate])),
+        for (invitation, answer) in [
+            (invitation(None, "a@example.com"), Ok(at(7 * DAY + 10))),
+            (invitation(Some(11), ""), Ok(at(11))),
+            (invitation(Some(10), ""), Err(vec![AccessError::ExpiryPast])),
+            (invitation(Some(30 * DAY + 10), ""), Ok(at(30 * DAY + 10))),
+            (invitation(Some(30 * DAY + 11), &long), Err(vec![AccessError::Label, AccessError::TooLate])),
         ] {
-            assert_eq!(check_invitation(Role::Admin, &wish, at(10)), answer, "{wish:?}");
+            assert_eq!(check_invitation(Role::Admin, &invitation, at(10)), answer, "{invitation:?}");
         }
-        let wish = wish(Some(10), "");
+        let invitation = invitation(Some(10), "");
         let answer = Err(vec![AccessError::AboveOwnRole, AccessError::ExpiryPast]);
-        assert_eq!(check_invitation(Role::Viewer, &wish, at(10)), answer);
+        assert_eq!(check_invitation(Role::Viewer, &invitation, at(10)), answer);
     }
 
     #[test]
     fn an_account_keeps_an_owner() {
         use Role::{Admin, Member, Owner};
-        for (own, before, after, owners, answer) in [
+        for (caller_role, before, after, owners, answer) in [
             (Owner, Owner, Some(Admin), 2, Ok(())),
             (Owner, Owner, Some(Admin), 1, Err(AccessError::LastOwner)),
             (Owner, Owner, None, 1, Err(AccessError::LastOwner)),
@@ -440,11 +458,11 @@ mod tests {
             (Member, Member, None, 1, Err(AccessError::MemberAbove)),
         ] {
             let after = after.map(|role| Grant { role, ends_at: None });
-            let found = check_change(own, before, after, owners, at(10));
+            let result = check_change(caller_role, before, after, owners, at(10));
             assert_eq!(
-                found,
+                result,
                 answer.map_err(|error: AccessError| vec![error]),
-                "{own:?} {before:?} {after:?}"
+                "{caller_role:?} {before:?} {after:?}"
             );
         }
     }

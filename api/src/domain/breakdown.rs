@@ -149,7 +149,7 @@ pub struct Breakdown {
     sum_count: usize,
     units: BTreeSet<String>,
     tasks: Millionths,
-    beside: Millionths,
+    outside_tasks: Millionths,
     /// The measured execution time of the tasks of each cluster.
     executed: HashMap<ClusterId, Millionths>,
 }
@@ -164,7 +164,7 @@ impl Breakdown {
             sum_count: 0,
             units: BTreeSet::new(),
             tasks: Millionths::default(),
-            beside: Millionths::default(),
+            outside_tasks: Millionths::default(),
             executed: HashMap::new(),
         }
     }
@@ -188,14 +188,15 @@ impl Breakdown {
         }
         let groups = self.groups(cluster, *user, path);
         let mut executed = Millionths::default();
-        for (of, value) in cells.iter() {
-            let (label, value) = (&of.0, Millionths::of(value));
+        for (attributed_label, value) in cells.iter() {
+            let (label, value) = (&attributed_label.0, Millionths::of(value));
             if label.context == EXECUTE && label.unit == SECONDS {
                 executed += value;
             }
             let functions = self.question.functions.as_ref();
-            let is_wanted = |function: &String| functions.is_none_or(|wanted| wanted.contains(function));
-            if functions.is_some() && !label.function.as_ref().is_some_and(is_wanted) {
+            let is_selected =
+                |function: &String| functions.is_none_or(|selected| selected.contains(function));
+            if functions.is_some() && !label.function.as_ref().is_some_and(is_selected) {
                 continue;
             }
             if !self.units.contains(&label.unit) {
@@ -204,16 +205,16 @@ impl Breakdown {
             if label.unit != self.question.unit {
                 continue;
             }
-            *(if label.context == EXECUTE { &mut self.tasks } else { &mut self.beside }) += value;
+            *(if label.context == EXECUTE { &mut self.tasks } else { &mut self.outside_tasks }) += value;
             for group in &groups {
                 let sums = match self.sums.get_mut(group) {
                     Some(sums) => sums,
                     None => self.sums.entry(group.clone()).or_default(),
                 };
-                if let Some(sum) = sums.get_mut(of) {
+                if let Some(sum) = sums.get_mut(attributed_label) {
                     *sum += value;
                 } else {
-                    sums.insert(of.clone(), value);
+                    sums.insert(attributed_label.clone(), value);
                     self.sum_count += 1;
                 }
             }
@@ -254,15 +255,19 @@ impl Breakdown {
         let mut sums: HashMap<RowKey, Millionths> = HashMap::new();
         for (group, labels) in &self.sums {
             for ((label, span_attributable), value) in labels {
-                let named = |dimension, text: &str| self.accepts(dimension).then(|| text.to_owned());
+                let text_if_grouped =
+                    |dimension, text: &str| self.accepts(dimension).then(|| text.to_owned());
                 let key = RowKey {
                     part: if label.context == EXECUTE { ValueKind::Tasks } else { ValueKind::OutsideTasks },
                     span_attributable: *span_attributable,
                     path: group.path.clone(),
                     tag: group.tag.clone(),
-                    context: named(Dimension::Context, &label.context),
-                    function: label.function.as_deref().and_then(|name| named(Dimension::Function, name)),
-                    activity: named(Dimension::Activity, &label.activity),
+                    context: text_if_grouped(Dimension::Context, &label.context),
+                    function: label
+                        .function
+                        .as_deref()
+                        .and_then(|name| text_if_grouped(Dimension::Function, name)),
+                    activity: text_if_grouped(Dimension::Activity, &label.activity),
                     cluster: group.cluster,
                     user: group.user,
                 };
@@ -279,7 +284,7 @@ impl Breakdown {
             rows: Vec::new(),
         };
         if self.question.unit != SECONDS {
-            table.total += self.beside;
+            table.total += self.outside_tasks;
         } else if self.question.functions.is_none() {
             self.add_thread_time(work, offered, &mut sums, &mut table);
         }
@@ -382,18 +387,18 @@ impl Table {
         let rows = self.rows.iter().filter(|row| row.key.cluster == Some(cluster));
         let rows: Vec<Row> =
             rows.map(|row| Row { key: RowKey { cluster: None, ..row.key.clone() }, ..row.clone() }).collect();
-        let has = |parts: &[ValueKind]| rows.iter().any(|row| parts.contains(&row.key.part));
-        let sum = |parts: &dyn Fn(ValueKind) -> bool| -> Millionths {
-            rows.iter().filter(|row| parts(row.key.part)).map(|row| row.value).sum()
+        let has_kinds = |kinds: &[ValueKind]| rows.iter().any(|row| kinds.contains(&row.key.part));
+        let sum = |kinds: &dyn Fn(ValueKind) -> bool| -> Millionths {
+            rows.iter().filter(|row| kinds(row.key.part)).map(|row| row.value).sum()
         };
-        let knows_threads = has(&[ValueKind::Idle, ValueKind::Overcounted]);
+        let knows_threads = has_kinds(&[ValueKind::Idle, ValueKind::Overcounted]);
         Self {
             unit: self.unit.clone(),
             units: self.units.clone(),
-            total: sum(&|part| self.is_part_of_total(part)),
-            idle: knows_threads.then(|| sum(&|part| part == ValueKind::Idle)),
-            without_metrics: usize::from(has(&[ValueKind::NotCollected])),
-            without_threads: usize::from(has(&[ValueKind::Tasks]) && !knows_threads),
+            total: sum(&|kind| self.is_part_of_total(kind)),
+            idle: knows_threads.then(|| sum(&|kind| kind == ValueKind::Idle)),
+            without_metrics: usize::from(has_kinds(&[ValueKind::NotCollected])),
+            without_threads: usize::from(has_kinds(&[ValueKind::Tasks]) && !knows_threads),
             rows,
         }
     }

@@ -10,8 +10,8 @@ pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
 impl<'a> ByteReader<'a> {
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
-        self.0 = rest;
+        let (bytes, remainder) = self.0.split_at_checked(count).ok_or(Malformed)?;
+        self.0 = remainder;
         Ok(bytes)
     }
 

@@ -39,11 +39,12 @@ impl ClaimName {
         let Some(pointer) = self.0.strip_prefix('/') else {
             return claims.get(&self.0).filter(|value| !value.is_null());
         };
-        let (first, rest) =
-            pointer.split_once('/').map_or((pointer, None), |(first, rest)| (first, Some(rest)));
-        let value = claims.get(&first.replace("~1", "/").replace("~0", "~"))?;
-        let value = match rest {
-            Some(rest) => value.pointer(&format!("/{rest}"))?,
+        let (claim_name, remainder) = pointer
+            .split_once('/')
+            .map_or((pointer, None), |(claim_name, remainder)| (claim_name, Some(remainder)));
+        let value = claims.get(&claim_name.replace("~1", "/").replace("~0", "~"))?;
+        let value = match remainder {
+            Some(remainder) => value.pointer(&format!("/{remainder}"))?,
             None => value,
         };
         Some(value).filter(|value| !value.is_null())
@@ -134,12 +135,12 @@ pub fn check(
     if claims.get("iss").and_then(Value::as_str) != Some(issuer) {
         return Err(ClaimError::Issuer);
     }
-    let is_meant = match claims.get("aud") {
-        Some(Value::String(one)) => one == audience,
-        Some(Value::Array(several)) => several.iter().any(|one| one == audience),
+    let is_for_audience = match claims.get("aud") {
+        Some(Value::String(value)) => value == audience,
+        Some(Value::Array(values)) => values.iter().any(|value| value == audience),
         _ => false,
     };
-    if !is_meant {
+    if !is_for_audience {
         return Err(ClaimError::Audience);
     }
     let end = time(claims, "exp")?.ok_or(ClaimError::Time)?;
@@ -148,7 +149,7 @@ pub fn check(
         return Err(ClaimError::Expired);
     }
     for name in ["nbf", "iat"] {
-        if time(claims, name)?.is_some_and(|begin| begin > now + LEEWAY) {
+        if time(claims, name)?.is_some_and(|start| start > now + LEEWAY) {
             return Err(ClaimError::Early);
         }
     }
@@ -173,15 +174,16 @@ pub fn read(claims: &Claims, names: &ClaimNames) -> Result<ClaimedIdentity, Clai
         }
         None => None,
     };
-    let by_scope = scopes(claims);
-    let by_role = role.map(scopes_of);
-    let scopes = match (by_scope, by_role) {
-        (Some(one), Some(other)) => Some(one.into_iter().filter(|scope| other.contains(scope)).collect()),
-        (one, other) => one.or(other),
+    let claimed_scopes = scopes(claims);
+    let role_scopes = role.map(scopes_of);
+    let scopes = match (claimed_scopes, role_scopes) {
+        (Some(a), Some(b)) => Some(a.into_iter().filter(|scope| b.contains(scope)).collect()),
+        (a, b) => a.or(b),
     };
-    let called = ["preferred_username", "email"].into_iter().find_map(|name| claims.get(name)?.as_str());
+    let display_name =
+        ["preferred_username", "email"].into_iter().find_map(|name| claims.get(name)?.as_str());
     Ok(ClaimedIdentity {
-        preferred_name: called.unwrap_or(&subject).to_owned(),
+        preferred_name: display_name.unwrap_or(&subject).to_owned(),
         subject,
         accounts,
         role,
@@ -209,15 +211,15 @@ fn time(claims: &Claims, name: &str) -> Result<Option<DateTime<Utc>>, ClaimError
 /// Returns the strings of a claim that is a string or a list of strings.
 fn string_values(value: &Value) -> Vec<&str> {
     match value {
-        Value::String(one) => vec![one],
-        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        Value::String(text) => vec![text],
+        Value::Array(values) => values.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     }
 }
 
 /// Parses a role. Guests are excluded: their membership needs an end, which no claim states.
-fn role(word: &str) -> Option<Role> {
-    match word.strip_prefix(PREFIX).unwrap_or(word) {
+fn role(name: &str) -> Option<Role> {
+    match name.strip_prefix(PREFIX).unwrap_or(name) {
         "owner" => Some(Role::Owner),
         "admin" => Some(Role::Admin),
         "member" => Some(Role::Member),
@@ -226,28 +228,28 @@ fn role(word: &str) -> Option<Role> {
     }
 }
 
-fn greatest(one: Role, other: Role) -> Role {
-    if lower_role(one, other) == one { other } else { one }
+fn greatest(a: Role, b: Role) -> Role {
+    if lower_role(a, b) == a { b } else { a }
 }
 
 /// Returns the scopes to which `scope` restricts the token. Issuers have scopes of their own, such as
 /// `openid`, which have no meaning here. Only a claim with at least one of Galvo's scopes restricts the
 /// token.
 fn scopes(claims: &Claims) -> Option<Vec<Scope>> {
-    let words = claims.get("scope").map(string_values)?;
-    let words = words.into_iter().flat_map(str::split_whitespace);
-    let (mut found, mut speaks_of_us) = (Vec::new(), false);
-    for word in words {
-        let scope = match word.strip_prefix(PREFIX).unwrap_or(word) {
+    let names = claims.get("scope").map(string_values)?;
+    let names = names.into_iter().flat_map(str::split_whitespace);
+    let (mut scopes, mut has_own_scope) = (Vec::new(), false);
+    for name in names {
+        let scope = match name.strip_prefix(PREFIX).unwrap_or(name) {
             "ingest" => Some(Scope::Ingest),
             "read" => Some(Scope::Read),
             "admin" => Some(Scope::Admin),
             _ => None,
         };
-        speaks_of_us |= scope.is_some() || word.starts_with(PREFIX);
-        found.extend(scope);
+        has_own_scope |= scope.is_some() || name.starts_with(PREFIX);
+        scopes.extend(scope);
     }
-    speaks_of_us.then_some(found)
+    has_own_scope.then_some(scopes)
 }
 
 #[cfg(test)]
@@ -266,43 +268,44 @@ mod tests {
     #[test]
     fn times_have_a_leeway_of_a_minute_and_not_a_second_more() {
         let now = DateTime::from_timestamp(1_000_000, 0).expect("a time");
-        let good = json!({ "iss": "https://issuer", "aud": "galvo", "exp": 1_000_100 });
-        let with = |name: &str, value: Value| {
-            let mut changed = good.clone();
-            changed[name] = value;
-            claims(changed)
+        let valid = json!({ "iss": "https://issuer", "aud": "galvo", "exp": 1_000_100 });
+        let with_claim = |name: &str, value: Value| {
+            let mut modified = valid.clone();
+            modified[name] = value;
+            claims(modified)
         };
-        let end = |end: i64| Ok(DateTime::from_timestamp(end + 60, 0).expect("a time").into());
-        for (name, value, answer) in [
-            ("exp", json!(999_941), end(999_941)),
+        let valid_until =
+            |seconds: i64| Ok(DateTime::from_timestamp(seconds + 60, 0).expect("a time").into());
+        for (name, value, expected) in [
+            ("exp", json!(999_941), valid_until(999_941)),
             ("exp", json!(999_940.9), Err(ClaimError::Expired)),
             ("exp", json!(999_940), Err(ClaimError::Expired)),
             ("exp", json!(-1), Err(ClaimError::Expired)),
             ("exp", json!(1e300), Err(ClaimError::Time)),
             ("exp", json!("1000100"), Err(ClaimError::Time)),
             ("exp", json!(null), Err(ClaimError::Time)),
-            ("nbf", json!(1_000_060), end(1_000_100)),
+            ("nbf", json!(1_000_060), valid_until(1_000_100)),
             ("nbf", json!(1_000_061), Err(ClaimError::Early)),
             ("nbf", json!("soon"), Err(ClaimError::Time)),
-            ("iat", json!(1_000_060), end(1_000_100)),
+            ("iat", json!(1_000_060), valid_until(1_000_100)),
             ("iat", json!(1_000_061), Err(ClaimError::Early)),
             ("iss", json!("https://issuer/"), Err(ClaimError::Issuer)),
             ("iss", json!(["https://issuer"]), Err(ClaimError::Issuer)),
-            ("aud", json!(["other", "galvo"]), end(1_000_100)),
+            ("aud", json!(["other", "galvo"]), valid_until(1_000_100)),
             ("aud", json!(["other"]), Err(ClaimError::Audience)),
             ("aud", json!([]), Err(ClaimError::Audience)),
             ("aud", json!("galvo2"), Err(ClaimError::Audience)),
             ("aud", json!(null), Err(ClaimError::Audience)),
         ] {
-            let found = check(&with(name, value.clone()), "https://issuer", "galvo", now);
-            assert_eq!(found, answer, "{name}: {value}");
+            let result = check(&with_claim(name, value.clone()), "https://issuer", "galvo", now);
+            assert_eq!(result, expected, "{name}: {value}");
         }
         for (name, error) in
             [("exp", ClaimError::Time), ("iss", ClaimError::Issuer), ("aud", ClaimError::Audience)]
         {
-            let mut without = claims(good.clone());
-            without.remove(name);
-            assert_eq!(check(&without, "https://issuer", "galvo", now), Err(error), "{name}");
+            let mut incomplete = claims(valid.clone());
+            incomplete.remove(name);
+            assert_eq!(check(&incomplete, "https://issuer", "galvo", now), Err(error), "{name}");
         }
     }
 
@@ -324,8 +327,8 @@ mod tests {
             let name: ClaimName = name.parse().expect(name);
             assert_eq!(name.find(&claims).cloned(), value, "{name}");
         }
-        for wrong in ["", "/", "a\u{0}", &"x".repeat(201)] {
-            assert!(wrong.parse::<ClaimName>().is_err(), "{wrong}");
+        for invalid in ["", "/", "a\u{0}", &"x".repeat(201)] {
+            assert!(invalid.parse::<ClaimName>().is_err(), "{invalid}");
         }
     }
 
@@ -337,9 +340,10 @@ mod tests {
             accounts,
             role,
         };
-        let of = |names: &ClaimNames, value: Value| read(&claims(value), names);
-        let plain = names(None, None);
-        let said = of(&plain, json!({ "sub": "auth0|1", "email": "ada@example.com" })).expect("a user");
+        let read_identity = |names: &ClaimNames, value: Value| read(&claims(value), names);
+        let user_only = names(None, None);
+        let identity = read_identity(&user_only, json!({ "sub": "auth0|1", "email": "ada@example.com" }))
+            .expect("a user");
         let expected = ClaimedIdentity {
             subject: "auth0|1".to_owned(),
             preferred_name: "ada@example.com".to_owned(),
@@ -347,9 +351,9 @@ mod tests {
             role: None,
             scopes: None,
         };
-        assert_eq!(said, expected);
-        for wrong in [json!({}), json!({ "sub": 7 }), json!({ "sub": "" }), json!({ "sub": "a\u{0}" })] {
-            assert_eq!(of(&plain, wrong.clone()), Err(ClaimError::Subject), "{wrong}");
+        assert_eq!(identity, expected);
+        for invalid in [json!({}), json!({ "sub": 7 }), json!({ "sub": "" }), json!({ "sub": "a\u{0}" })] {
+            assert_eq!(read_identity(&user_only, invalid.clone()), Err(ClaimError::Subject), "{invalid}");
         }
         let (read, ingest, admin) = (Scope::Read, Scope::Ingest, Scope::Admin);
         for (scope, scopes) in [
@@ -362,12 +366,13 @@ mod tests {
             (json!(""), None),
             (json!(7), None),
         ] {
-            let found = of(&plain, json!({ "sub": "1", "scope": scope })).expect("a user").scopes;
-            assert_eq!(found, scopes, "{scope}");
+            let result =
+                read_identity(&user_only, json!({ "sub": "1", "scope": scope })).expect("a user").scopes;
+            assert_eq!(result, scopes, "{scope}");
         }
-        let full = names(name("galvo_accounts"), name("/realm/roles"));
+        let all_names = names(name("galvo_accounts"), name("/realm/roles"));
         let slugs = |slugs: &[&str]| Some(slugs.iter().map(|slug| slug.parse().expect("a slug")).collect());
-        for (accounts, roles, scope, answer) in [
+        for (accounts, roles, scope, expected_result) in [
             (
                 json!("team"),
                 json!("admin"),
@@ -385,10 +390,11 @@ mod tests {
             (json!("team"), json!(null), json!(null), Err(ClaimError::Role)),
         ] {
             let value = json!({ "sub": "1", "galvo_accounts": accounts, "realm": { "roles": roles }, "scope": scope });
-            let found = of(&full, value.clone());
-            let found = found
-                .map(|found| (found.accounts, found.role.expect("a role"), found.scopes.expect("scopes")));
-            assert_eq!(found, answer, "{value}");
+            let result = read_identity(&all_names, value.clone());
+            let result = result.map(|result| {
+                (result.accounts, result.role.expect("a role"), result.scopes.expect("scopes"))
+            });
+            assert_eq!(result, expected_result, "{value}");
         }
     }
 }

@@ -92,36 +92,36 @@ fn strip_text<'a>(text: &'a str, block: &mut Option<SourceBlock>) -> Cow<'a, str
     let stripped =
         if block.is_some() || text.contains("File ") { strip(text, block) } else { Cow::Borrowed(text) };
     match strip_syntax_errors(&stripped) {
-        Some(without) => Cow::Owned(without),
+        Some(text_without_source) => Cow::Owned(text_without_source),
         None => stripped,
     }
 }
 
 /// Returns the text without the source lines of syntax errors, or `None` if there are none.
 fn strip_syntax_errors(text: &str) -> Option<String> {
-    let (mut kept, mut copied, mut changed) = (String::new(), 0, false);
+    let (mut output, mut copied_until, mut is_changed) = (String::new(), 0, false);
     let mut from = 0;
-    while let Some(found) = SYNTAX_ERROR.captures_at(text, from) {
-        let (backslashes, quote, start) = (found[1].len(), &found[2], found.get_match().end());
+    while let Some(captures) = SYNTAX_ERROR.captures_at(text, from) {
+        let (backslashes, quote, start) = (captures[1].len(), &captures[2], captures.get_match().end());
         let line = &text[start..];
         let line = &line[..line.find('\n').unwrap_or(line.len())];
         // Quotes within the source have more backslashes than its delimiters. A truncated text has no
         // closing delimiter.
         let mut end = line.len();
-        for (at, _) in line.match_indices(quote) {
-            let run = line.as_bytes()[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        for (index, _) in line.match_indices(quote) {
+            let run = line.as_bytes()[..index].iter().rev().take_while(|byte| **byte == b'\\').count();
             if run == backslashes {
-                end = at - run;
+                end = index - run;
                 break;
             }
         }
-        changed |= end > 0;
-        kept.push_str(&text[copied..start]);
-        copied = start + end;
-        from = copied;
+        is_changed |= end > 0;
+        output.push_str(&text[copied_until..start]);
+        copied_until = start + end;
+        from = copied_until;
     }
-    kept.push_str(&text[copied..]);
-    changed.then_some(kept)
+    output.push_str(&text[copied_until..]);
+    is_changed.then_some(output)
 }
 
 /// The lines that follow a `File "…", line …`: all lines with a larger indentation, up to the first other
@@ -134,36 +134,36 @@ struct SourceBlock {
 }
 
 fn strip<'a>(text: &'a str, block: &mut Option<SourceBlock>) -> Cow<'a, str> {
-    let mut kept = String::new();
-    let mut changed = false;
+    let mut output = String::new();
+    let mut is_changed = false;
     let mut reader = ForwardSearch::new(text);
-    let mut at = 0;
-    while at < text.len() {
+    let mut position = 0;
+    while position < text.len() {
         let end = if let Some(open) = *block {
-            let end = reader.line_end(at, open.backslashes);
-            let content = text[at..end].trim_end_matches(['\r', '\n']);
+            let end = reader.line_end(position, open.backslashes);
+            let content = text[position..end].trim_end_matches(['\r', '\n']);
             let content = if open.backslashes > 0 { without_escape(content) } else { content };
             if content.trim().is_empty() {
                 // Python also prints the empty lines of a statement with several lines.
                 end
             } else if indent(content) > open.indent {
-                changed = true;
-                at = end;
+                is_changed = true;
+                position = end;
                 continue;
             } else {
                 *block = None;
                 continue;
             }
-        } else if let Some((end, opened)) = reader.next_header(at) {
-            *block = Some(opened);
+        } else if let Some((end, opened_block)) = reader.next_header(position) {
+            *block = Some(opened_block);
             end
         } else {
             text.len()
         };
-        kept.push_str(&text[at..end]);
-        at = end;
+        output.push_str(&text[position..end]);
+        position = end;
     }
-    if changed { Cow::Owned(kept) } else { Cow::Borrowed(text) }
+    if is_changed { Cow::Owned(output) } else { Cow::Borrowed(text) }
 }
 
 /// A forward search in a text. It caches what it finds, so that no part of the text is searched twice.
@@ -172,45 +172,47 @@ struct ForwardSearch<'a> {
     /// The end of the last examined line, including its line break.
     line_end: usize,
     /// The start and the end of the first `", line 1` after the last examined position, in the same line.
-    place: Option<(usize, usize)>,
+    location: Option<(usize, usize)>,
     /// The position before which no further one exists.
     no_location_until: usize,
 }
 
 impl<'a> ForwardSearch<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, line_end: 0, place: None, no_location_until: 0 }
+        Self { text, line_end: 0, location: None, no_location_until: 0 }
     }
 
     /// Finds the first `File "…", line …` at the start of a line. Returns the end of its line and the
     /// block that follows.
-    fn next_header(&mut self, begin: usize) -> Option<(usize, SourceBlock)> {
-        let mut from = begin;
-        while let Some(found) = self.text[from..].find("File ") {
-            let start = from + found;
+    fn next_header(&mut self, search_start: usize) -> Option<(usize, SourceBlock)> {
+        let mut from = search_start;
+        while let Some(offset) = self.text[from..].find("File ") {
+            let start = from + offset;
             from = start + "File ".len();
-            let margin = self.text[begin..start].trim_end_matches([' ', '\t', '|']);
+            let margin = self.text[search_start..start].trim_end_matches([' ', '\t', '|']);
             // A line starts at the start of the text, after an escaped line end, or at the start of a
             // quoted text.
-            let begins = margin.is_empty()
+            let is_line_start = margin.is_empty()
                 || margin.ends_with("\\n")
                 || margin.ends_with(['\n', '\'', '"', '[', '(', ',', '+', '-', ':', '`', '>']);
-            let Some(behind) = begins.then(|| self.find_location_end(from)).flatten() else { continue };
-            let mut block = SourceBlock { indent: start - begin - margin.len(), backslashes: 0 };
-            let real = self.line_end(behind, 0);
+            let Some(location_end) = is_line_start.then(|| self.find_location_end(from)).flatten() else {
+                continue;
+            };
+            let mut block = SourceBlock { indent: start - search_start - margin.len(), backslashes: 0 };
+            let real_line_end = self.line_end(location_end, 0);
             // The name of a function contains no backslash, so the first one belongs to the line end.
-            let end = match self.text[behind..real].find('\\') {
-                Some(first) => {
-                    let first = behind + first;
-                    let run = self.text[first..].bytes().take_while(|byte| *byte == b'\\').count();
-                    if self.text[first + run..].starts_with('n') {
+            let end = match self.text[location_end..real_line_end].find('\\') {
+                Some(backslash) => {
+                    let backslash = location_end + backslash;
+                    let run = self.text[backslash..].bytes().take_while(|byte| *byte == b'\\').count();
+                    if self.text[backslash + run..].starts_with('n') {
                         block.backslashes = run;
-                        first + run + 1
+                        backslash + run + 1
                     } else {
-                        real
+                        real_line_end
                     }
                 }
-                None => real,
+                None => real_line_end,
             };
             return Some((end, block));
         }
@@ -218,25 +220,27 @@ impl<'a> ForwardSearch<'a> {
     }
 
     /// Returns the end of a `"…", line 1` that starts here. Its quotes may be escaped.
-    fn find_location_end(&mut self, begin: usize) -> Option<usize> {
-        if !self.text[begin..].trim_start_matches('\\').starts_with('"') {
+    fn find_location_end(&mut self, quote_start: usize) -> Option<usize> {
+        if !self.text[quote_start..].trim_start_matches('\\').starts_with('"') {
             return None;
         }
-        let inside = begin + 1;
-        if let Some((start, end)) = self.place
-            && start >= inside
+        let content_start = quote_start + 1;
+        if let Some((start, end)) = self.location
+            && start >= content_start
         {
             return Some(end);
         }
-        self.place = None;
-        let line_end = self.line_end(begin, 0);
-        let mut from = inside.max(self.no_location_until);
-        while let Some(found) = self.text.get(from..line_end).and_then(|rest| rest.find("\", line ")) {
-            let start = from + found;
+        self.location = None;
+        let line_end = self.line_end(quote_start, 0);
+        let mut from = content_start.max(self.no_location_until);
+        while let Some(offset) =
+            self.text.get(from..line_end).and_then(|line_rest| line_rest.find("\", line "))
+        {
+            let start = from + offset;
             from = start + "\", line ".len();
             let digits = self.text[from..line_end].bytes().take_while(u8::is_ascii_digit).count();
             if digits > 0 {
-                self.place = Some((start, from + digits));
+                self.location = Some((start, from + digits));
                 return Some(from + digits);
             }
         }
@@ -245,32 +249,33 @@ impl<'a> ForwardSearch<'a> {
     }
 
     /// Returns the end of the line that contains this position, including its line break.
-    fn line_end(&mut self, at: usize, backslashes: usize) -> usize {
-        if at >= self.line_end {
-            self.line_end = self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1);
+    fn line_end(&mut self, position: usize, backslashes: usize) -> usize {
+        if position >= self.line_end {
+            self.line_end =
+                self.text[position..].find('\n').map_or(self.text.len(), |end| position + end + 1);
         }
-        let real = self.line_end;
+        let real_line_end = self.line_end;
         if backslashes == 0 {
-            return real;
+            return real_line_end;
         }
-        let bytes = &self.text.as_bytes()[..real];
-        let mut at = at;
-        while at < bytes.len() {
-            let run = bytes[at..].iter().take_while(|byte| **byte == b'\\').count();
+        let bytes = &self.text.as_bytes()[..real_line_end];
+        let mut position = position;
+        while position < bytes.len() {
+            let run = bytes[position..].iter().take_while(|byte| **byte == b'\\').count();
             // Each backslash within the source has twice as many backslashes as a line end.
-            if run % (2 * backslashes) == backslashes && bytes.get(at + run) == Some(&b'n') {
-                return at + run + 1;
+            if run % (2 * backslashes) == backslashes && bytes.get(position + run) == Some(&b'n') {
+                return position + run + 1;
             }
-            at += run.max(1);
+            position += run.max(1);
         }
-        real
+        real_line_end
     }
 }
 
 /// Returns an escaped line without its line end.
 fn without_escape(line: &str) -> &str {
     match line.strip_suffix('n') {
-        Some(rest) if rest.ends_with('\\') => rest.trim_end_matches('\\'),
+        Some(content) if content.ends_with('\\') => content.trim_end_matches('\\'),
         _ => line,
     }
 }

@@ -35,16 +35,16 @@ const PROCESS_AGGREGATIONS: [&str; 5] = ["sum", "max", "min", "avg", "mean"];
 #[must_use]
 pub fn metric(query: &str) -> Option<Metric> {
     let query: String = query.chars().filter(|character| !character.is_whitespace()).collect();
-    let of = |known: &[(&str, Metric)], query: &str| {
-        known.iter().find(|(known, _)| *known == query).map(|(_, metric)| *metric)
+    let find_metric = |queries: &[(&str, Metric)], query: &str| {
+        queries.iter().find(|(known_query, _)| *known_query == query).map(|(_, metric)| *metric)
     };
-    let of_one = match query.rsplit_once('|') {
-        Some((of_one, how)) if PROCESS_AGGREGATIONS.contains(&how) => of_one,
+    let bare_query = match query.rsplit_once('|') {
+        Some((bare_query, aggregation)) if PROCESS_AGGREGATIONS.contains(&aggregation) => bare_query,
         _ => &query,
     };
     Metric::from_name(&query)
-        .or_else(|| of(&WORKER_QUERIES, &query))
-        .or_else(|| of(&SCHEDULER_QUERIES, of_one))
+        .or_else(|| find_metric(&WORKER_QUERIES, &query))
+        .or_else(|| find_metric(&SCHEDULER_QUERIES, bare_query))
 }
 
 /// Iterates over the supported queries, apart from names of metrics.
@@ -79,7 +79,7 @@ impl FromStr for TimeAggregation {
             "min" => Ok(Self::Min),
             "avg" | "mean" => Ok(Self::Mean),
             text => {
-                let share = text.strip_prefix("quantile(").and_then(|rest| rest.strip_suffix(')'));
+                let share = text.strip_prefix("quantile(").and_then(|remainder| remainder.strip_suffix(')'));
                 let share = share.and_then(|share| share.trim().parse().ok());
                 share
                     .filter(|share| (0.0..=1.0).contains(share))
@@ -95,11 +95,11 @@ impl TimeAggregation {
     /// means of the buckets.
     #[must_use]
     pub fn of(self, buckets: &Buckets, metric: Metric) -> Option<f64> {
-        let whole = || buckets.aggregate_all(metric);
+        let aggregate = || buckets.aggregate_all(metric);
         match self {
-            Self::Max => whole().map(|bucket| bucket.max),
-            Self::Min => whole().map(|bucket| bucket.min),
-            Self::Mean => whole().map(|bucket| bucket.mean()),
+            Self::Max => aggregate().map(|bucket| bucket.max),
+            Self::Min => aggregate().map(|bucket| bucket.min),
+            Self::Mean => aggregate().map(|bucket| bucket.mean()),
             Self::Quantile(share) => {
                 let mut means: Vec<f64> = buckets.of(metric).map(|(_, bucket)| bucket.mean()).collect();
                 means.sort_by(f64::total_cmp);

@@ -54,14 +54,14 @@ impl Difference {
 /// up exactly to the difference of the totals.
 #[must_use]
 pub fn differences(base: &Table, head: &Table) -> Vec<Difference> {
-    let mut found: HashMap<&RowKey, (Option<Millionths>, Option<Millionths>)> = HashMap::new();
+    let mut values: HashMap<&RowKey, (Option<Millionths>, Option<Millionths>)> = HashMap::new();
     for row in base.rows.iter().filter(|row| base.is_part_of_total(row.key.part)) {
-        found.entry(&row.key).or_default().0 = Some(row.value);
+        values.entry(&row.key).or_default().0 = Some(row.value);
     }
     for row in head.rows.iter().filter(|row| head.is_part_of_total(row.key.part)) {
-        found.entry(&row.key).or_default().1 = Some(row.value);
+        values.entry(&row.key).or_default().1 = Some(row.value);
     }
-    let differences = found.into_iter();
+    let differences = values.into_iter();
     let mut differences: Vec<Difference> =
         differences.map(|(key, (base, head))| Difference { key: key.clone(), base, head }).collect();
     differences.sort_by(|a, b| {
@@ -120,33 +120,33 @@ impl SoftwareChange {
         let change_of = |name: &str, from: &BTreeSet<String>, to: &BTreeSet<String>| {
             (!from.is_empty() && !to.is_empty()).then(|| change(name, from, to)).flatten()
         };
-        let mut found = Self {
+        let mut differences = Self {
             python: change_of("Python", &base.python, &head.python),
             os: change_of("operating system", &base.os, &head.os),
             machine: change_of("architecture", &base.machine, &head.machine),
             ..Self::default()
         };
         if base.packages.is_empty() || head.packages.is_empty() {
-            return found;
+            return differences;
         }
-        let none = BTreeSet::new();
+        let no_versions = BTreeSet::new();
         let names: BTreeSet<&String> = base.packages.keys().chain(head.packages.keys()).collect();
         for name in names {
             let (from, to) = (base.packages.get(name), head.packages.get(name));
             let list = match (from, to) {
-                (None, _) => &mut found.added,
-                (_, None) => &mut found.removed,
-                _ => &mut found.changed,
+                (None, _) => &mut differences.added,
+                (_, None) => &mut differences.removed,
+                _ => &mut differences.changed,
             };
-            list.extend(change(name, from.unwrap_or(&none), to.unwrap_or(&none)));
+            list.extend(change(name, from.unwrap_or(&no_versions), to.unwrap_or(&no_versions)));
         }
-        found
+        differences
     }
 
     /// Iterates over all changes: first Python and the platform, then packages.
     pub fn all(&self) -> impl Iterator<Item = &Change> {
-        let about = [&self.python, &self.os, &self.machine].into_iter().flatten();
-        about.chain(&self.changed).chain(&self.added).chain(&self.removed)
+        let platform = [&self.python, &self.os, &self.machine].into_iter().flatten();
+        platform.chain(&self.changed).chain(&self.added).chain(&self.removed)
     }
 }
 

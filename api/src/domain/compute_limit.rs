@@ -29,14 +29,14 @@ impl ComputeLimit {
     pub fn add_hour(&mut self, observed_us: i64, reported_us: i64) -> i64 {
         self.observed_us = self.observed_us.saturating_add(observed_us);
         let (share, offset) = TOLERANCE;
-        let tolerated = self.observed_us.saturating_add(self.observed_us / share).saturating_add(offset);
-        let counted = if self.compute_us.saturating_add(reported_us) > tolerated {
+        let tolerated_us = self.observed_us.saturating_add(self.observed_us / share).saturating_add(offset);
+        let counted_us = if self.compute_us.saturating_add(reported_us) > tolerated_us {
             (self.observed_us - self.compute_us).clamp(0, reported_us)
         } else {
             reported_us
         };
-        self.compute_us = self.compute_us.saturating_add(counted);
-        counted
+        self.compute_us = self.compute_us.saturating_add(counted_us);
+        counted_us
     }
 }
 
@@ -47,8 +47,8 @@ pub fn counted_part(function_us: i64, counted_us: i64, reported_us: i64) -> i64 
     if reported_us <= 0 {
         return function_us;
     }
-    let part = i128::from(function_us) * i128::from(counted_us) / i128::from(reported_us);
-    i64::try_from(part).unwrap_or(i64::MAX)
+    let counted_part_us = i128::from(function_us) * i128::from(counted_us) / i128::from(reported_us);
+    i64::try_from(counted_part_us).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -76,19 +76,19 @@ mod tests {
 
     #[test]
     fn clocks_may_differ_by_a_hundredth() {
-        let most = HOUR + HOUR / 100 + 250_000;
-        assert_eq!(counted(&[most]), [most]);
-        assert_eq!(counted(&[most + 1]), [HOUR]);
-        // What was tolerated once is not tolerated on top of it again.
-        assert_eq!(counted(&[most, most]), [most, 2 * HOUR - most]);
-        let mut limit = ComputeLimit::after(HOUR, most);
+        let tolerated = HOUR + HOUR / 100 + 250_000;
+        assert_eq!(counted(&[tolerated]), [tolerated]);
+        assert_eq!(counted(&[tolerated + 1]), [HOUR]);
+        // The tolerance does not apply a second time.
+        assert_eq!(counted(&[tolerated, tolerated]), [tolerated, 2 * HOUR - tolerated]);
+        let mut limit = ComputeLimit::after(HOUR, tolerated);
         assert_eq!(limit.add_hour(0, 5), 0);
     }
 
     #[test]
     fn functions_are_cut_in_proportion() {
-        assert_eq!([10, 20, 0].map(|of| counted_part(of, 15, 30)), [5, 10, 0]);
-        assert_eq!([1, 1, 1].map(|of| counted_part(of, 2, 3)), [0, 0, 0]);
+        assert_eq!([10, 20, 0].map(|function_us| counted_part(function_us, 15, 30)), [5, 10, 0]);
+        assert_eq!([1, 1, 1].map(|function_us| counted_part(function_us, 2, 3)), [0, 0, 0]);
         assert_eq!(counted_part(7, 0, 0), 7);
         assert_eq!(counted_part(i64::MAX, i64::MAX - 1, i64::MAX), i64::MAX - 1);
     }
@@ -99,10 +99,10 @@ mod tests {
             let mut limit = ComputeLimit::default();
             let (mut threads, mut sum) = (0, 0);
             for (observed, reported) in hours {
-                let counted = limit.add_hour(observed, reported);
-                prop_assert!((0..=reported).contains(&counted));
-                prop_assert!(counted == reported || reported > observed);
-                (threads, sum) = (threads + observed, sum + counted);
+                let counted_us = limit.add_hour(observed, reported);
+                prop_assert!((0..=reported).contains(&counted_us));
+                prop_assert!(counted_us == reported || reported > observed);
+                (threads, sum) = (threads + observed, sum + counted_us);
                 prop_assert!(sum <= threads + threads / 100 + 250_000);
             }
         }

@@ -189,7 +189,7 @@ impl RateCard {
     /// Returns the currency of the prices on a day.
     #[must_use]
     pub fn currency_on(&self, day: i64) -> String {
-        self.on(day).cloned().unwrap_or_else(Rate::estimate).currency
+        self.rate_on(day).cloned().unwrap_or_else(Rate::estimate).currency
     }
 
     /// Returns the ranges of days with prices in a currency. Days without a rate of the account have the
@@ -198,7 +198,8 @@ impl RateCard {
     pub fn prices(&self, currency: &str) -> Vec<PricedDays> {
         let mut rates = vec![Rate { valid_from: 0, ..Rate::estimate() }];
         rates.extend(self.0.iter().cloned());
-        let ends = rates.iter().skip(1).map(|next| next.valid_from).chain([LAST_DAY]).collect::<Vec<_>>();
+        let ends =
+            rates.iter().skip(1).map(|next_rate| next_rate.valid_from).chain([LAST_DAY]).collect::<Vec<_>>();
         let times =
             rates.iter().zip(ends).filter(|(rate, end)| rate.currency == currency && rate.valid_from < *end);
         let nanos = |rate: f64| (rate * NANO).round();
@@ -213,13 +214,13 @@ impl RateCard {
             .collect()
     }
 
-    fn on(&self, day: i64) -> Option<&Rate> {
+    fn rate_on(&self, day: i64) -> Option<&Rate> {
         self.0.iter().rev().find(|rate| rate.valid_from <= day)
     }
 
     /// Returns the rate of a day with its basis: the default rate if the account has none for the day.
-    fn on_or<'a>(&'a self, day: i64, estimate: &'a Rate) -> (&'a Rate, Basis) {
-        self.on(day).map_or((estimate, Basis::Estimated), |rate| (rate, Basis::RateCard))
+    fn rate_or_default<'a>(&'a self, day: i64, estimate: &'a Rate) -> (&'a Rate, Basis) {
+        self.rate_on(day).map_or((estimate, Basis::Estimated), |rate| (rate, Basis::RateCard))
     }
 
     /// Returns the price of an hour on a day at a constant size. `None` if the rate has a price for memory,
@@ -227,15 +228,16 @@ impl RateCard {
     #[must_use]
     pub fn price_of_hour(&self, day: i64, size: &Size) -> Option<HourlyPrice> {
         let estimate = Rate::estimate();
-        let (rate, basis) = self.on_or(day, &estimate);
+        let (rate, basis) = self.rate_or_default(day, &estimate);
         let memory = match size.memory_bytes {
             Some(bytes) => (i128::from(bytes) * to_nanos(rate.per_gib_hour) + GIB / 2).div_euclid(GIB),
             None if rate.per_gib_hour == 0.0 => 0,
             None => return None,
         };
-        let each = |count: i64, price: f64| i128::from(count) * to_nanos(price);
-        let nanos =
-            each(size.threads, rate.per_thread_hour) + each(size.workers, rate.per_worker_hour) + memory;
+        let price_of = |count: i64, price: f64| i128::from(count) * to_nanos(price);
+        let nanos = price_of(size.threads, rate.per_thread_hour)
+            + price_of(size.workers, rate.per_worker_hour)
+            + memory;
         Some(HourlyPrice { currency: rate.currency.clone(), basis, nanos })
     }
 
@@ -245,7 +247,7 @@ impl RateCard {
         let estimate = Rate::estimate();
         let mut costs: BTreeMap<(Basis, &str), Cost> = BTreeMap::new();
         for (day, usage) in days {
-            let (rate, basis) = self.on_or(day, &estimate);
+            let (rate, basis) = self.rate_or_default(day, &estimate);
             let nanos = rate.nanos(usage);
             let cost = costs.entry((basis, &rate.currency)).or_insert_with(|| Cost {
                 currency: rate.currency.clone(),
@@ -254,8 +256,8 @@ impl RateCard {
                 causes: BTreeMap::new(),
             });
             cost.nanos += nanos;
-            for (cause, part) in shares(nanos, usage) {
-                *cost.causes.entry(cause).or_default() += part;
+            for (cause, cause_nanos) in shares(nanos, usage) {
+                *cost.causes.entry(cause).or_default() += cause_nanos;
             }
         }
         costs.into_values().collect()
@@ -265,26 +267,30 @@ impl RateCard {
 /// Divides an amount by the use of the threads. The cost of memory and workers is divided in the
 /// same ratio. The last part takes the rounding difference.
 fn shares(nanos: i128, usage: &Usage) -> Vec<(Cause, i128)> {
-    let whole = i128::from(usage.thread_us);
-    let mut left = nanos;
+    let thread_us = i128::from(usage.thread_us);
+    let mut remainder = nanos;
     let mut shares: Vec<(Cause, i128)> = usage
         .causes()
         .into_iter()
         .filter(|(cause, _)| *cause != Cause::Unaccounted)
         .map(|(cause, time)| {
-            let part = if whole == 0 { 0 } else { (nanos * i128::from(time) + whole / 2).div_euclid(whole) };
-            left -= part;
-            (cause, part)
+            let share = if thread_us == 0 {
+                0
+            } else {
+                (nanos * i128::from(time) + thread_us / 2).div_euclid(thread_us)
+            };
+            remainder -= share;
+            (cause, share)
         })
         .collect();
     if usage.causes().last().is_some_and(|(_, time)| *time == 0)
-        && let Some((_, last)) = shares.last_mut()
+        && let Some((_, last_share)) = shares.last_mut()
     {
         // All thread time is accounted for, so the rest is only a rounding difference.
-        *last += left;
-        left = 0;
+        *last_share += remainder;
+        remainder = 0;
     }
-    shares.push((Cause::Unaccounted, left));
+    shares.push((Cause::Unaccounted, remainder));
     shares
 }
 

@@ -47,21 +47,21 @@ impl Accepted {
 /// report. Only the newest report may update the receipt: items sent since the report before it count as
 /// dropped if the account refuses their class.
 #[must_use]
-pub fn receipt(before: &Receipt, accepted: &Accepted, reported: &report::Receipt) -> Receipt {
-    let mut receipt = before.clone();
+pub fn receipt(previous: &Receipt, accepted: &Accepted, reported: &report::Receipt) -> Receipt {
+    let mut receipt = previous.clone();
     for (class, counts) in reported {
         let (class, sent) = (DataClass::from(*class), counts.sent.get());
-        let before = before.0.get(&class).copied().unwrap_or_default();
+        let previous = previous.0.get(&class).copied().unwrap_or_default();
         // A reporter that replaces another one counts from 0 again.
-        let since = if sent >= before.sent { sent - before.sent } else { sent };
-        let dropped = if accepted.accepts(class) { 0 } else { since };
-        let after = ClassReceipt {
+        let new_items = if sent >= previous.sent { sent - previous.sent } else { sent };
+        let dropped = if accepted.accepts(class) { 0 } else { new_items };
+        let updated = ClassReceipt {
             sent,
             bytes: counts.bytes.get(),
             withheld: counts.withheld.get(),
-            dropped: before.dropped.saturating_add(dropped),
+            dropped: previous.dropped.saturating_add(dropped),
         };
-        receipt.0.insert(class, after);
+        receipt.0.insert(class, updated);
     }
     receipt
 }

@@ -42,16 +42,16 @@ const PYTHON: &str = "python";
 /// mismatch in it.
 #[must_use]
 pub fn mismatches(processes: &[ProcessGroup<'_>]) -> Vec<Mismatch> {
-    let mut by_package: BTreeMap<&str, BTreeMap<(Role, Option<String>), i64>> = BTreeMap::new();
-    for alike in processes {
-        let packages = alike.packages.iter().map(|(name, version)| (name.as_str(), version.as_deref()));
+    let mut versions_by_package: BTreeMap<&str, BTreeMap<(Role, Option<String>), i64>> = BTreeMap::new();
+    for group in processes {
+        let packages = group.packages.iter().map(|(name, version)| (name.as_str(), version.as_deref()));
         let packages = packages.filter(|(name, _)| *name != PYTHON);
-        for (name, version) in packages.chain(alike.python.map(|version| (PYTHON, Some(version)))) {
-            let versions = by_package.entry(name).or_default();
-            *versions.entry((alike.role, version.map(str::to_owned))).or_default() += alike.processes;
+        for (name, version) in packages.chain(group.python.map(|version| (PYTHON, Some(version)))) {
+            let versions = versions_by_package.entry(name).or_default();
+            *versions.entry((group.role, version.map(str::to_owned))).or_default() += group.processes;
         }
     }
-    by_package
+    versions_by_package
         .into_iter()
         .filter(|(_, versions)| {
             versions.keys().map(|(_, version)| version).collect::<BTreeSet<_>>().len() > 1

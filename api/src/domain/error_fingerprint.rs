@@ -46,22 +46,22 @@ impl Fingerprint {
     fn new(origin: ErrorOrigin, exception: Option<&str>, message: &str, key: &str, traceback: &str) -> Self {
         let title = normalised(exception, message, key);
         let mut hash = Sha256::new();
-        let mut part = |text: &str| {
+        let mut hash_part = |text: &str| {
             // Each part is preceded by its length, so that different parts cannot result in the same
             // bytes.
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text);
         };
-        part(match origin {
+        hash_part(match origin {
             ErrorOrigin::User => "user",
             ErrorOrigin::Dask => "dask",
             ErrorOrigin::Unknown => "unknown",
         });
-        part(exception.unwrap_or_default());
-        part(&title);
+        hash_part(exception.unwrap_or_default());
+        hash_part(&title);
         for (file, function) in frames(traceback) {
-            part(&file);
-            part(&function);
+            hash_part(&file);
+            hash_part(&function);
         }
         let digest = hash.finalize();
         let bytes = *digest.first_chunk().expect("a SHA-256 is longer than a UUID");
@@ -89,11 +89,12 @@ fn normalised(exception: Option<&str>, message: &str, key: &str) -> String {
             text = text.replace(&key, ANY);
         }
     }
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let replaced = VARIABLE_PARTS.replace_all(first, |found: &Captures<'_>| match found.name("class") {
-        Some(class) => format!("<{} {ANY}>", class.as_str()),
-        None => ANY.to_owned(),
-    });
+    let first_line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let replaced =
+        VARIABLE_PARTS.replace_all(first_line, |captures: &Captures<'_>| match captures.name("class") {
+            Some(class) => format!("<{} {ANY}>", class.as_str()),
+            None => ANY.to_owned(),
+        });
     let joined = ENUMERATION.replace_all(&replaced, ANY).replace("…,)", "…)");
     let joined = joined.split_whitespace().collect::<Vec<_>>().join(" ");
     match joined.char_indices().nth(MAX_TITLE) {
@@ -138,11 +139,11 @@ fn exception_text(exception: Option<&str>, message: &str) -> String {
     let Some((name, arguments)) = message.trim_start().split_once('(') else { return message.to_owned() };
     let short = name.rsplit('.').next().unwrap_or(name);
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-    let is_its_own = match exception {
+    let is_repr_of_exception = match exception {
         Some(exception) => exception.rsplit('.').next() == Some(short),
         None => message.trim_end().ends_with(')'),
     };
-    if !is_name || !is_its_own {
+    if !is_name || !is_repr_of_exception {
         return message.to_owned();
     }
     if VALUES_ONLY.contains(&short) {
@@ -152,9 +153,9 @@ fn exception_text(exception: Option<&str>, message: &str) -> String {
     // Operating system errors begin with a number.
     let numbered = arguments.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix(", ");
     match parse_python_string(numbered.unwrap_or(arguments)) {
-        Some((text, rest)) => {
-            let rest = rest.trim_start_matches([',', ' ']);
-            if rest.is_empty() { text } else { format!("{text}, {rest}") }
+        Some((text, remainder)) => {
+            let remainder = remainder.trim_start_matches([',', ' ']);
+            if remainder.is_empty() { text } else { format!("{text}, {remainder}") }
         }
         None => arguments.to_owned(),
     }
@@ -163,41 +164,44 @@ fn exception_text(exception: Option<&str>, message: &str) -> String {
 /// Parses a Python string at the start of a text. Returns it with the rest of the text.
 fn parse_python_string(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
-    let (mut said, mut chars) = (String::new(), text.char_indices().skip(1));
-    while let Some((at, c)) = chars.next() {
+    let (mut content, mut chars) = (String::new(), text.char_indices().skip(1));
+    while let Some((index, c)) = chars.next() {
         match c {
             '\\' => match chars.next() {
-                Some((_, 'n')) => said.push('\n'),
-                Some((_, 't')) => said.push(' '),
-                Some((_, c)) => said.push(c),
+                Some((_, 'n')) => content.push('\n'),
+                Some((_, 't')) => content.push(' '),
+                Some((_, c)) => content.push(c),
                 None => {}
             },
-            c if c == quote => return Some((said, &text[at + c.len_utf8()..])),
-            c => said.push(c),
+            c if c == quote => return Some((content, &text[index + c.len_utf8()..])),
+            c => content.push(c),
         }
     }
     // The text was truncated within the string.
-    Some((said, ""))
+    Some((content, ""))
 }
 
 /// Returns the frames of a traceback that identify the failure, as file and function. Each occurs once,
 /// so that the depth of a recursion does not matter. These are the frames of the program's own code, or
 /// the last ones if all frames are of libraries.
 fn frames(traceback: &str) -> Vec<(String, String)> {
-    let all: Vec<(&str, &str)> = traceback.lines().filter_map(frame).collect();
-    let own: Vec<(&str, &str)> = all.iter().copied().filter(|(path, _)| !is_library(path)).collect();
-    let (frames, most) = if own.is_empty() { (all, LIBRARY_FRAMES) } else { (own, usize::MAX) };
-    let mut seen = HashSet::new();
-    let named = frames.into_iter().map(|(path, function)| (file_name(path), function.to_owned()));
-    let once: Vec<(String, String)> = named.filter(|frame| seen.insert(frame.clone())).collect();
-    once[once.len().saturating_sub(most)..].to_vec()
+    let all_frames: Vec<(&str, &str)> = traceback.lines().filter_map(frame).collect();
+    let own_frames: Vec<(&str, &str)> =
+        all_frames.iter().copied().filter(|(path, _)| !is_library(path)).collect();
+    let (frames, max_frames) =
+        if own_frames.is_empty() { (all_frames, LIBRARY_FRAMES) } else { (own_frames, usize::MAX) };
+    let mut seen_frames = HashSet::new();
+    let named_frames = frames.into_iter().map(|(path, function)| (file_name(path), function.to_owned()));
+    let distinct_frames: Vec<(String, String)> =
+        named_frames.filter(|frame| seen_frames.insert(frame.clone())).collect();
+    distinct_frames[distinct_frames.len().saturating_sub(max_frames)..].to_vec()
 }
 
 /// Parses path and function of a line such as `  File "a.py", line 1, in f`.
 fn frame(line: &str) -> Option<(&str, &str)> {
-    let rest = line.trim_start_matches([' ', '\t', '|']).strip_prefix("File \"")?;
-    let (path, rest) = rest.rsplit_once("\", line ")?;
-    Some((path, rest.split_once(", in ").map_or("", |(_, function)| function.trim())))
+    let remainder = line.trim_start_matches([' ', '\t', '|']).strip_prefix("File \"")?;
+    let (path, remainder) = remainder.rsplit_once("\", line ")?;
+    Some((path, remainder.split_once(", in ").map_or("", |(_, function)| function.trim())))
 }
 
 /// Returns true if the file is not part of the program's own code: an installed package, Python, Dask, or
@@ -209,11 +213,11 @@ fn is_library(path: &str) -> bool {
     }
     let parts: Vec<&str> = path.split('/').collect();
     let directories = &parts[..parts.len().saturating_sub(1)];
-    directories.iter().enumerate().any(|(at, part)| match *part {
+    directories.iter().enumerate().any(|(index, part)| match *part {
         "site-packages" | "dist-packages" => true,
         // A user may have this name.
-        "dask" | "distributed" => at == 0 || !matches!(directories[at - 1], "home" | "Users"),
-        part => part.starts_with("python") && at > 0 && matches!(directories[at - 1], "lib" | "lib64"),
+        "dask" | "distributed" => index == 0 || !matches!(directories[index - 1], "home" | "Users"),
+        part => part.starts_with("python") && index > 0 && matches!(directories[index - 1], "lib" | "lib64"),
     }) || directories.windows(2).any(|pair| pair[0].starts_with("Python3") && pair[1] == "Lib")
 }
 

@@ -19,8 +19,8 @@ impl ErrorStatus {
     /// Derives the status from the decision, the end of its validity for resolved groups, and the time of
     /// the last error. So storing an error requires no knowledge of the decision.
     #[must_use]
-    pub fn derive(said: Status, resolved_until: Option<Timestamp>, last_seen_at: Timestamp) -> Self {
-        match said {
+    pub fn derive(stored: Status, resolved_until: Option<Timestamp>, last_seen_at: Timestamp) -> Self {
+        match stored {
             Status::Open => Self::Open,
             Status::Ignored => Self::Ignored,
             Status::Resolved if resolved_until.is_some_and(|until| last_seen_at.0 > until.0) => {

@@ -72,9 +72,9 @@ pub(crate) fn pack(cells: &[FineMetricCell]) -> Vec<u8> {
 /// A reader of packed cells. It holds each distinct label once for all cells that are summed together.
 #[derive(Debug, Default)]
 pub struct CellReader {
-    known: HashSet<Arc<Label>>,
+    labels: HashSet<Arc<Label>>,
     /// The labels of the last cells read, in their order. Most spans of a cluster have the same labels.
-    last: Vec<CachedLabel>,
+    last_labels: Vec<CachedLabel>,
 }
 
 /// A label together with its serialized form in front of a value.
@@ -85,7 +85,7 @@ struct CachedLabel {
     is_span_attributable: bool,
     /// The serialized prefix, such as `["execute","load","thread-cpu","seconds",`. It is built at the
     /// first comparison with another cell.
-    text: OnceCell<Arc<[u8]>>,
+    json_prefix: OnceCell<Arc<[u8]>>,
 }
 
 /// The unpacked cells of one span, or of work without a span.
@@ -97,56 +97,56 @@ impl CellReader {
     ///
     /// # Errors
     /// Returns [`ReadCellsError`] if the bytes are damaged or the number of labels exceeds the limit.
-    pub fn read(&mut self, packed: &[u8], of_a_span: bool) -> Result<Cells, ReadCellsError> {
+    pub fn read(&mut self, packed: &[u8], is_of_span: bool) -> Result<Cells, ReadCellsError> {
         let json = decompress(packed, MAX_JSON).ok_or(ReadCellsError::Damaged)?;
         let values = match self.read_with_last_labels(&json) {
             Some(values) => values,
             None => self.parse(&json)?,
         };
-        let of =
-            |written: &CachedLabel| (Arc::clone(&written.label), of_a_span && written.is_span_attributable);
-        let cells = self.last.iter().map(of).zip(values).collect();
-        if self.known.len() > MAX_LABELS { Err(ReadCellsError::TooMany) } else { Ok(Cells(cells)) }
+        let attribute =
+            |cached: &CachedLabel| (Arc::clone(&cached.label), is_of_span && cached.is_span_attributable);
+        let cells = self.last_labels.iter().map(attribute).zip(values).collect();
+        if self.labels.len() > MAX_LABELS { Err(ReadCellsError::TooMany) } else { Ok(Cells(cells)) }
     }
 
     /// Returns the values if the cells have exactly the labels of the last cells. This is much cheaper
     /// than parsing each string again.
     fn read_with_last_labels(&self, json: &[u8]) -> Option<Vec<f64>> {
-        let mut values = Vec::with_capacity(self.last.len());
-        let mut rest = json.strip_prefix(b"[")?;
-        for written in &self.last {
+        let mut values = Vec::with_capacity(self.last_labels.len());
+        let mut remainder = json.strip_prefix(b"[")?;
+        for cached in &self.last_labels {
             if !values.is_empty() {
-                rest = rest.strip_prefix(b",")?;
+                remainder = remainder.strip_prefix(b",")?;
             }
-            rest = rest.strip_prefix(written.text())?;
-            let end = rest.iter().position(|byte| *byte == b']')?;
-            values.push(serde_json::from_slice(&rest[..end]).ok()?);
-            rest = &rest[end + 1..];
+            remainder = remainder.strip_prefix(cached.json_prefix())?;
+            let end = remainder.iter().position(|byte| *byte == b']')?;
+            values.push(serde_json::from_slice(&remainder[..end]).ok()?);
+            remainder = &remainder[end + 1..];
         }
-        (rest == b"]").then_some(values)
+        (remainder == b"]").then_some(values)
     }
 
     /// Parses cells, remembers their labels as the last ones, and returns their values.
     fn parse(&mut self, json: &[u8]) -> Result<Vec<f64>, ReadCellsError> {
         let cells: Vec<Cell<'_>> = serde_json::from_slice(json).map_err(|_| ReadCellsError::Damaged)?;
         let (mut values, mut labels) = (Vec::with_capacity(cells.len()), Vec::with_capacity(cells.len()));
-        for (place, cell) in cells.into_iter().enumerate() {
+        for (index, cell) in cells.into_iter().enumerate() {
             values.push(cell.4);
-            labels.push(match self.last.get(place) {
-                Some(written) if written.label.is_of(&cell) => written.clone(),
+            labels.push(match self.last_labels.get(index) {
+                Some(cached) if cached.label.is_of(&cell) => cached.clone(),
                 _ => CachedLabel::new(self.intern(Label::of(cell))),
             });
         }
-        self.last = labels;
+        self.last_labels = labels;
         Ok(values)
     }
 
     fn intern(&mut self, label: Label) -> Arc<Label> {
-        if let Some(known) = self.known.get(&label) {
-            return Arc::clone(known);
+        if let Some(interned) = self.labels.get(&label) {
+            return Arc::clone(interned);
         }
         let label = Arc::new(label);
-        self.known.insert(Arc::clone(&label));
+        self.labels.insert(Arc::clone(&label));
         label
     }
 }
@@ -154,11 +154,11 @@ impl CellReader {
 impl CachedLabel {
     fn new(label: Arc<Label>) -> Self {
         let is_span_attributable = !WITHOUT_SPAN.contains(&label.context.as_str());
-        Self { label, is_span_attributable, text: OnceCell::new() }
+        Self { label, is_span_attributable, json_prefix: OnceCell::new() }
     }
 
-    fn text(&self) -> &[u8] {
-        self.text.get_or_init(|| {
+    fn json_prefix(&self) -> &[u8] {
+        self.json_prefix.get_or_init(|| {
             let Label { context, function, activity, unit } = &*self.label;
             let mut text =
                 serde_json::to_vec(&(context, function, activity, unit)).expect("texts are always JSON");
@@ -172,7 +172,7 @@ impl CachedLabel {
 
 impl Label {
     fn of((context, function, activity, unit, _): Cell<'_>) -> Self {
-        let owned = |word: BorrowedString<'_>| word.0.into_owned();
+        let owned = |text: BorrowedString<'_>| text.0.into_owned();
         Self {
             context: owned(context),
             function: function.map(owned),
@@ -212,7 +212,7 @@ impl Cells {
 
     /// Iterates over the labels, their attribution to spans, and the values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&AttributedLabel, f64)> {
-        self.0.iter().map(|(of, value)| (of, *value))
+        self.0.iter().map(|(label, value)| (label, *value))
     }
 }
 
@@ -225,8 +225,8 @@ pub struct Table {
     /// The sums in the order of their first occurrence.
     sums: Vec<(AttributedLabel, f64)>,
     /// The index of each sum.
-    places: BTreeMap<AttributedLabel, usize>,
-    packed: usize,
+    indexes: BTreeMap<AttributedLabel, usize>,
+    span_count: usize,
 }
 
 /// One value of a [`Table`].
@@ -245,32 +245,37 @@ impl Table {
     pub fn add(&mut self, cells: &Cells) {
         // Most spans of a cluster have the same labels in the same order, so this loop needs no lookup
         // for them.
-        let mut next = 0;
-        for (of, value) in &cells.0 {
-            let place = match self.sums.get(next) {
-                Some((known, _)) if Arc::ptr_eq(&known.0, &of.0) && known.1 == of.1 => next,
-                _ => self.place(of),
+        let mut expected_index = 0;
+        for (label, value) in &cells.0 {
+            let index = match self.sums.get(expected_index) {
+                Some((stored_label, _))
+                    if Arc::ptr_eq(&stored_label.0, &label.0) && stored_label.1 == label.1 =>
+                {
+                    expected_index
+                }
+                _ => self.index_of(label),
             };
-            self.sums[place].1 += value;
-            next = place + 1;
+            self.sums[index].1 += value;
+            expected_index = index + 1;
         }
-        self.packed += 1;
+        self.span_count += 1;
     }
 
-    fn place(&mut self, of: &AttributedLabel) -> usize {
-        if let Some(place) = self.places.get(of) {
-            return *place;
+    /// Returns the index of the sum of a label, and adds the sum if there is none.
+    fn index_of(&mut self, label: &AttributedLabel) -> usize {
+        if let Some(index) = self.indexes.get(label) {
+            return *index;
         }
-        let place = self.sums.len();
-        self.sums.push((of.clone(), 0.0));
-        self.places.insert(of.clone(), place);
-        place
+        let index = self.sums.len();
+        self.sums.push((label.clone(), 0.0));
+        self.indexes.insert(label.clone(), index);
+        index
     }
 
     /// Iterates over the labels, their attribution to spans, and the sums, in the order of the labels.
     fn iter(&self) -> impl Iterator<Item = (&Label, bool, f64)> {
-        self.places.values().map(|place| {
-            let ((label, span_attributable), value) = &self.sums[*place];
+        self.indexes.values().map(|index| {
+            let ((label, span_attributable), value) = &self.sums[*index];
             (&**label, *span_attributable, *value)
         })
     }
@@ -278,7 +283,7 @@ impl Table {
     /// Returns the number of spans added.
     #[must_use]
     pub fn spans_added(&self) -> usize {
-        self.packed
+        self.span_count
     }
 
     /// Returns the number of sums.
@@ -302,8 +307,8 @@ impl Table {
     /// Returns the values in one unit, or in all if `unit` is `None`: by unit, then by descending value.
     #[must_use]
     pub fn rows(&self, unit: Option<&str>) -> Vec<Row> {
-        let wanted = self.iter().filter(|(label, ..)| unit.is_none_or(|unit| label.unit == unit));
-        let mut rows: Vec<Row> = wanted
+        let selected = self.iter().filter(|(label, ..)| unit.is_none_or(|unit| label.unit == unit));
+        let mut rows: Vec<Row> = selected
             .map(|(label, span_attributable, value)| Row { label: label.clone(), span_attributable, value })
             .collect();
         // The sort is stable, so equal values keep the order of their labels.
@@ -320,8 +325,8 @@ impl Table {
     /// measurements.
     #[must_use]
     pub fn execute_seconds(&self) -> Option<f64> {
-        let executing = |label: &Label| label.context == EXECUTE && label.unit == SECONDS;
-        let seconds = self.iter().filter(|(label, ..)| executing(label)).map(|(.., value)| value);
+        let is_execution = |label: &Label| label.context == EXECUTE && label.unit == SECONDS;
+        let seconds = self.iter().filter(|(label, ..)| is_execution(label)).map(|(.., value)| value);
         (!self.is_empty()).then(|| seconds.sum())
     }
 }
@@ -348,8 +353,8 @@ mod tests {
             r#"[["execute","load","thread-cpu","seconds",1.5],["execute","load","disk-read","bytes",10]]"#,
         ));
         let none = pack(&cells(r#"[["gather-dep",null,"network","seconds",4]]"#));
-        for (packed, of_a_span) in [(&load, true), (&load, true), (&none, false)] {
-            table.add(&labels.read(packed, of_a_span).expect("it was packed"));
+        for (packed, is_of_span) in [(&load, true), (&load, true), (&none, false)] {
+            table.add(&labels.read(packed, is_of_span).expect("it was packed"));
         }
         let rows: Vec<_> = table
             .rows(None)
@@ -359,7 +364,7 @@ mod tests {
         let expected = [("disk-read", 20.0, true), ("network", 4.0, false), ("thread-cpu", 3.0, true)];
         assert_eq!(
             rows,
-            expected.map(|(activity, value, of_a_span)| (activity.to_owned(), value, of_a_span))
+            expected.map(|(activity, value, is_of_span)| (activity.to_owned(), value, is_of_span))
         );
         assert_eq!(table.rows(Some("seconds")).len(), 2);
         assert_eq!(table.units(), ["bytes", "seconds"].into());
@@ -367,7 +372,7 @@ mod tests {
         assert_eq!(Table::default().execute_seconds(), None);
         let mut fetching = Table::default();
         fetching.add(&labels.read(&none, false).expect("it was packed"));
-        assert_eq!(labels.known.len(), 3, "each is held once");
+        assert_eq!(labels.labels.len(), 3, "each is held once");
         assert_eq!(fetching.execute_seconds(), Some(0.0));
     }
 
@@ -387,7 +392,7 @@ mod tests {
         let mut labels = CellReader::default();
         let read = |labels: &mut CellReader, text: &str| {
             let cells = labels.read(&pack(&cells(text)), true).expect("it was packed");
-            cells.iter().map(|((label, of_a_span), value)| ((**label).clone(), *of_a_span, value)).collect()
+            cells.iter().map(|((label, is_of_span), value)| ((**label).clone(), *is_of_span, value)).collect()
         };
         for text in texts {
             let expected: Vec<(Label, bool, f64)> = read(&mut CellReader::default(), text);

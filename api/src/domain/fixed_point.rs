@@ -25,8 +25,8 @@ impl Millionths {
     pub fn of(value: f64) -> Self {
         // The parts are converted separately, because the product of a large value and a million is not
         // exact.
-        let whole = value.clamp(-MAX_UNITS, MAX_UNITS).trunc();
-        Self(whole as i128 * MILLION + (value.fract() * 1e6).round() as i128)
+        let integral = value.clamp(-MAX_UNITS, MAX_UNITS).trunc();
+        Self(integral as i128 * MILLION + (value.fract() * 1e6).round() as i128)
     }
 
     /// Converts a number of thousandths.
@@ -72,28 +72,28 @@ impl Millionths {
 impl Add for Millionths {
     type Output = Self;
 
-    fn add(self, more: Self) -> Self {
-        Self(self.0.saturating_add(more.0))
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Millionths {
-    fn add_assign(&mut self, more: Self) {
-        *self = *self + more;
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
     }
 }
 
 impl Sub for Millionths {
     type Output = Self;
 
-    fn sub(self, less: Self) -> Self {
-        Self(self.0.saturating_sub(less.0))
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 
 impl Sum for Millionths {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), Add::add)
+    fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+        values.fold(Self::default(), Add::add)
     }
 }
 

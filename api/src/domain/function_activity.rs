@@ -60,9 +60,9 @@ impl From<Malformed> for Damaged {
 /// first interval in the chunk. The minute is the number of whole minutes since 1970.
 #[must_use]
 pub fn locate(minute: i64) -> (i64, usize) {
-    let place = minute.rem_euclid(MINUTES);
-    let first = usize::try_from(place).unwrap_or_default() * INTERVALS_PER_MINUTE;
-    ((minute - place).saturating_mul(60_000), first)
+    let minute_index = minute.rem_euclid(MINUTES);
+    let first_interval = usize::try_from(minute_index).unwrap_or_default() * INTERVALS_PER_MINUTE;
+    ((minute - minute_index).saturating_mul(60_000), first_interval)
 }
 
 /// Returns the stored form of a number of seconds: whole hundredths.
@@ -81,30 +81,30 @@ pub fn hundredths(seconds: f64) -> u32 {
 pub struct Activity(BTreeMap<String, [u32; INTERVALS]>);
 
 impl Activity {
-    /// Adds a reported minute, the first interval of which has the index `first` in the chunk.
-    pub fn add_minute(&mut self, first: usize, report: &FunctionActivityReport) {
-        let mut others = [0_u32; INTERVALS_PER_MINUTE];
+    /// Adds a reported minute. `first_interval` is the index of its first interval in the chunk.
+    pub fn add_minute(&mut self, first_interval: usize, report: &FunctionActivityReport) {
+        let mut unnamed = [0_u32; INTERVALS_PER_MINUTE];
         for function in report.functions.iter() {
             let (name, values) = (function.prefix.as_str(), function.compute_seconds.hundredths());
             if name.len() <= MAX_NAME_BYTES && name != OTHERS {
-                self.raise(name, first, &values);
+                self.raise(name, first_interval, &values);
             } else {
-                add_each(&mut others, values);
+                add_each(&mut unnamed, values);
             }
         }
         if let Some(seconds) = &report.other_compute_seconds {
-            add_each(&mut others, seconds.hundredths());
+            add_each(&mut unnamed, seconds.hundredths());
         }
-        self.raise(OTHERS, first, &others);
+        self.raise(OTHERS, first_interval, &unnamed);
     }
 
     /// Adds everything in `other`. Returns true if this changed anything.
     pub fn merge(&mut self, other: &Self) -> bool {
-        let before = self.clone();
+        let previous = self.clone();
         for (function, values) in &other.0 {
             self.raise(function, 0, values);
         }
-        *self != before
+        *self != previous
     }
 
     /// Returns the number of functions, where all without a name count as one.
@@ -125,14 +125,15 @@ impl Activity {
         self.0.iter().map(|(function, values)| (function.as_str(), &values[..]))
     }
 
-    /// Raises the values of a function to at least these, from the interval with the index `first` on.
-    fn raise(&mut self, function: &str, first: usize, values: &[u32]) {
+    /// Raises the values of a function to at least these, from the interval with the index
+    /// `first_interval` on.
+    fn raise(&mut self, function: &str, first_interval: usize, values: &[u32]) {
         if values.iter().all(|value| *value == 0) {
             return;
         }
-        let known = self.0.entry(function.to_owned()).or_insert([0; INTERVALS]);
-        for (known, value) in known.iter_mut().skip(first).zip(values) {
-            *known = (*known).max(*value);
+        let stored = self.0.entry(function.to_owned()).or_insert([0; INTERVALS]);
+        for (stored, value) in stored.iter_mut().skip(first_interval).zip(values) {
+            *stored = (*stored).max(*value);
         }
         // A function that is removed here would also be removed if it came first, so the order of
         // additions has no influence.
@@ -198,9 +199,9 @@ fn read_functions(content: &mut ByteReader<'_>) -> Result<Activity, Damaged> {
     for _ in 0..count {
         let length = read_length(content, MAX_NAME_BYTES)?;
         let function = str::from_utf8(content.bytes(length)?).map_err(|_| Damaged)?;
-        let is_next =
-            functions.last_key_value().is_none_or(|(last, _): (&String, _)| last.as_str() < function);
-        if !is_next {
+        let is_ascending =
+            functions.last_key_value().is_none_or(|(previous, _): (&String, _)| previous.as_str() < function);
+        if !is_ascending {
             return Err(Damaged);
         }
         functions.insert(function.to_owned(), read_values(content)?);
@@ -209,24 +210,24 @@ fn read_functions(content: &mut ByteReader<'_>) -> Result<Activity, Damaged> {
 }
 
 fn read_values(content: &mut ByteReader<'_>) -> Result<[u32; INTERVALS], Damaged> {
-    let (mut values, mut place) = ([0; INTERVALS], 0);
-    while place < INTERVALS {
+    let (mut values, mut index) = ([0; INTERVALS], 0);
+    while index < INTERVALS {
         let value = u32::try_from(content.varint()?).map_err(|_| Damaged)?;
         if value > 0 {
-            values[place] = value;
-            place += 1;
+            values[index] = value;
+            index += 1;
             continue;
         }
-        match read_length(content, INTERVALS - place)? {
+        match read_length(content, INTERVALS - index)? {
             0 => return Err(Damaged),
-            run => place += run,
+            run => index += run,
         }
     }
     Ok(values)
 }
 
-fn read_length(content: &mut ByteReader<'_>, most: usize) -> Result<usize, Damaged> {
-    usize::try_from(content.varint()?).ok().filter(|length| *length <= most).ok_or(Damaged)
+fn read_length(content: &mut ByteReader<'_>, max: usize) -> Result<usize, Damaged> {
+    usize::try_from(content.varint()?).ok().filter(|length| *length <= max).ok_or(Damaged)
 }
 
 #[cfg(test)]

@@ -47,10 +47,10 @@ pub(crate) fn forwarded(bytes: &[u8]) {
 pub(crate) fn return_path(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let path = ReturnPath::sanitize(text);
-    let here = url::Url::parse("https://galvo.example/sign-in").expect("an address");
-    let there = here.join(path.as_str()).unwrap_or_else(|error| panic!("{path:?}: {error}"));
-    assert_eq!(there.origin(), here.origin(), "{path:?}");
-    assert!(there.username().is_empty() && there.password().is_none(), "{path:?}");
+    let page_url = url::Url::parse("https://galvo.example/sign-in").expect("an address");
+    let target_url = page_url.join(path.as_str()).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    assert_eq!(target_url.origin(), page_url.origin(), "{path:?}");
+    assert!(target_url.username().is_empty() && target_url.password().is_none(), "{path:?}");
     assert!(axum::http::HeaderValue::from_str(path.as_str()).is_ok(), "{path:?}");
     assert_eq!(ReturnPath::sanitize(path.as_str()), path, "what is returned to can be wanted");
 }

@@ -82,15 +82,15 @@ impl IdlePolicy {
     /// Returns every violation.
     pub fn check(&self) -> Result<(), Vec<IdlePolicyError>> {
         let end = self.timeout_seconds.unwrap_or(*TIMEOUTS.end());
-        let wrong = [
+        let rules = [
             (self.timeout_seconds.is_some_and(|time| !TIMEOUTS.contains(&time)), IdlePolicyError::Timeout),
             (self.timeout_seconds.is_none() && self.mode != Mode::Observe, IdlePolicyError::TimeoutMissing),
             (!(0..end).contains(&self.warn_before_seconds), IdlePolicyError::Warning),
             (self.exempt_tags.len() > MAX_PATTERNS, IdlePolicyError::TooManyTags),
         ];
-        let wrong: Vec<_> =
-            wrong.into_iter().filter_map(|(is_wrong, error)| is_wrong.then_some(error)).collect();
-        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+        let violations: Vec<_> =
+            rules.into_iter().filter_map(|(is_violated, error)| is_violated.then_some(error)).collect();
+        if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
             exempt_tags: vec![TagPattern { key: "keep".to_owned(), value: None }; tags],
             changed_at: 0,
         };
-        for (policy, wrong) in [
+        for (policy, expected) in [
             (IdlePolicy::default(), vec![]),
             (policy(Mode::Stop, Some(60), 0, 20), vec![]),
             (policy(Mode::Warn, Some(31_536_000), 31_535_999, 0), vec![]),
@@ -117,7 +117,7 @@ mod tests {
             (policy(Mode::Stop, Some(600), 600, 0), vec![Warning]),
             (policy(Mode::Observe, None, -1, 0), vec![Warning]),
         ] {
-            assert_eq!(policy.check().err().unwrap_or_default(), wrong, "{policy:?}");
+            assert_eq!(policy.check().err().unwrap_or_default(), expected, "{policy:?}");
         }
     }
 }

@@ -80,8 +80,8 @@ impl IdleFacts {
         let warned =
             control.filter(|control| control.warned_idle_since == row.idle_since).and_then(|c| c.warned_at);
         let first_seen = milliseconds(row.first_seen_at);
-        let anew = control.and_then(|control| control.counted_since).map(milliseconds);
-        let idle_counts_from = anew.map_or(first_seen, |at| at.max(first_seen));
+        let restarted_at = control.and_then(|control| control.counted_since).map(milliseconds);
+        let idle_counts_from = restarted_at.map_or(first_seen, |at| at.max(first_seen));
         Self {
             idle_counts_from,
             idle_since: idle_ms(row).map(|idle| milliseconds(row.last_seen_at) - idle),
@@ -107,7 +107,7 @@ impl IdleFacts {
 pub fn idle_ms(row: &cluster::Model) -> Option<i64> {
     let since = row.idle_since?.timestamp_millis();
     // The last report can be that of the cluster's close.
-    let until = row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0));
+    let until = row.closed_at.map_or(row.reported_at.0, |closed_at| closed_at.0.max(row.reported_at.0));
     Some((until.timestamp_millis() - since).max(0))
 }
 
@@ -134,11 +134,11 @@ impl IdlePolicy {
     #[must_use]
     pub fn exempts(&self, tags: &[Tag]) -> bool {
         self.exempt_tags.iter().any(|pattern| {
-            let is_meant = |tag: &Tag| match &pattern.value {
+            let matches_value = |tag: &Tag| match &pattern.value {
                 None => true,
                 Some(value) => tag.value().unwrap_or_default() == value,
             };
-            tags.iter().any(|tag| tag.key() == pattern.key && is_meant(tag))
+            tags.iter().any(|tag| tag.key() == pattern.key && matches_value(tag))
         })
     }
 }
@@ -208,15 +208,16 @@ mod tests {
         let second = 1_000;
         let idle = IdleFacts { idle_since: Some(0), ..IdleFacts::default() };
         let warned = |at: i64| IdleFacts { warned_at: Some(at * second), ..idle };
-        let kept = |at: i64, until: i64, facts: IdleFacts| IdleFacts {
+        let kept_alive = |at: i64, until: i64, facts: IdleFacts| IdleFacts {
             kept: Some((at * second, until * second)),
             ..facts
         };
-        let counted = |since: i64, facts: IdleFacts| IdleFacts { idle_counts_from: since * second, ..facts };
+        let counted_from =
+            |since: i64, facts: IdleFacts| IdleFacts { idle_counts_from: since * second, ..facts };
         let stop = policy(Mode::Stop);
         let at_once = IdlePolicy { warn_before_seconds: 0, ..stop.clone() };
-        let late = IdlePolicy { changed_at: 5_000 * second, ..at_once.clone() };
-        for (policy, facts, now, order, stops) in [
+        let changed_late = IdlePolicy { changed_at: 5_000 * second, ..at_once.clone() };
+        for (policy, facts, now, expected_action, expected_stop) in [
             (&stop, idle, 539, Nothing, 600),
             (&stop, idle, 540, Warn, 600),
             (&stop, idle, 599, Warn, 600),
@@ -229,36 +230,38 @@ mod tests {
             (&stop, warned(600), 659, Nothing, 660),
             (&stop, warned(600), 660, Stop, 660),
             // The timeout starts when the keep period ends, and a new warning is due.
-            (&stop, kept(550, 1_000, warned(545)), 1_539, Nothing, 1_600),
-            (&stop, kept(550, 1_000, warned(545)), 1_540, Warn, 1_600),
-            (&stop, kept(550, 1_000, warned(1_541)), 1_599, Nothing, 1_600),
-            (&stop, kept(550, 1_000, warned(1_541)), 1_600, Stop, 1_600),
+            (&stop, kept_alive(550, 1_000, warned(545)), 1_539, Nothing, 1_600),
+            (&stop, kept_alive(550, 1_000, warned(545)), 1_540, Warn, 1_600),
+            (&stop, kept_alive(550, 1_000, warned(1_541)), 1_599, Nothing, 1_600),
+            (&stop, kept_alive(550, 1_000, warned(1_541)), 1_600, Stop, 1_600),
             // The keep period is shorter than the timeout and starts before the idle period.
-            (&stop, kept(10, 20, warned(565)), 619, Nothing, 620),
-            (&stop, kept(10, 20, warned(565)), 620, Stop, 620),
-            (&stop, kept(-20, -10, warned(545)), 600, Stop, 600),
+            (&stop, kept_alive(10, 20, warned(565)), 619, Nothing, 620),
+            (&stop, kept_alive(10, 20, warned(565)), 620, Stop, 620),
+            (&stop, kept_alive(-20, -10, warned(545)), 600, Stop, 600),
             // The cluster was already idle for long at the first report, or at the first report after a
             // silence.
-            (&stop, counted(5_000, idle), 5_539, Nothing, 5_600),
-            (&stop, counted(5_000, idle), 5_540, Warn, 5_600),
-            (&stop, counted(5_000, warned(545)), 5_540, Warn, 5_600),
-            (&stop, counted(5_000, warned(5_541)), 5_600, Stop, 5_600),
-            (&at_once, counted(5_000, idle), 5_599, Nothing, 5_600),
-            (&at_once, counted(5_000, idle), 5_600, Stop, 5_600),
+            (&stop, counted_from(5_000, idle), 5_539, Nothing, 5_600),
+            (&stop, counted_from(5_000, idle), 5_540, Warn, 5_600),
+            (&stop, counted_from(5_000, warned(545)), 5_540, Warn, 5_600),
+            (&stop, counted_from(5_000, warned(5_541)), 5_600, Stop, 5_600),
+            (&at_once, counted_from(5_000, idle), 5_599, Nothing, 5_600),
+            (&at_once, counted_from(5_000, idle), 5_600, Stop, 5_600),
             // The cluster was already idle for long when the account set its policy.
-            (&late, idle, 5_599, Nothing, 5_600),
-            (&late, idle, 5_600, Stop, 5_600),
-            (&late, counted(6_000, idle), 6_599, Nothing, 6_600),
+            (&changed_late, idle, 5_599, Nothing, 5_600),
+            (&changed_late, idle, 5_600, Stop, 5_600),
+            (&changed_late, counted_from(6_000, idle), 6_599, Nothing, 6_600),
             (&at_once, idle, 599, Nothing, 600),
             (&at_once, idle, 600, Stop, 600),
         ] {
             let times = times(policy, facts);
-            assert_eq!(times.action_at(now * second), order, "{facts:?} at {now}");
-            assert_eq!(times.stop_at(now * second), stops * second, "{facts:?} at {now}");
+            assert_eq!(times.action_at(now * second), expected_action, "{facts:?} at {now}");
+            assert_eq!(times.stop_at(now * second), expected_stop * second, "{facts:?} at {now}");
         }
         let warn = policy(Mode::Warn);
-        for (facts, now, order) in [(idle, 539, Nothing), (idle, 540, Warn), (warned(540), 9_000, Nothing)] {
-            assert_eq!(times(&warn, facts).action_at(now * second), order, "{facts:?} at {now}");
+        for (facts, now, expected_action) in
+            [(idle, 539, Nothing), (idle, 540, Warn), (warned(540), 9_000, Nothing)]
+        {
+            assert_eq!(times(&warn, facts).action_at(now * second), expected_action, "{facts:?} at {now}");
         }
         let warn_at_last = IdlePolicy { warn_before_seconds: 0, ..warn };
         assert_eq!(times(&warn_at_last, idle).action_at(600 * second), Warn);

@@ -81,12 +81,12 @@ impl State {
     /// Returns the state of a cluster.
     #[must_use]
     pub fn of(facts: &StateFacts) -> Self {
-        let is_untried = facts.workers == 0 || (facts.tasks == 0 && facts.is_idle);
+        let has_not_worked = facts.workers == 0 || (facts.tasks == 0 && facts.is_idle);
         match facts.status {
             Status::Closed => Self::Closed,
             Status::Lost => Self::Lost,
             Status::Running if facts.desired_state == DesiredState::Stopped => Self::Closing,
-            Status::Running if is_untried && facts.age_ms < STARTING_MS => Self::Starting,
+            Status::Running if has_not_worked && facts.age_ms < STARTING_MS => Self::Starting,
             Status::Running if facts.is_idle => Self::Idle,
             Status::Running => Self::Running,
         }
@@ -119,7 +119,7 @@ impl From<&Model> for State {
 /// Returns the time up to which the scheduler reported, by its own clock.
 #[must_use]
 pub fn last_reported_at(row: &Model) -> DateTime<Utc> {
-    row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0))
+    row.closed_at.map_or(row.reported_at.0, |closed_at| closed_at.0.max(row.reported_at.0))
 }
 
 /// Returns the allowed silence of a cluster with this report interval, in milliseconds.
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_state_follows_from_what_is_stored() {
         use State::{Closed, Closing, Idle, Lost, Running, Starting};
-        let young = StateFacts {
+        let new_cluster = StateFacts {
             status: Status::Running,
             desired_state: DesiredState::Running,
             is_idle: true,
@@ -165,28 +165,30 @@ mod tests {
             workers: 0,
             tasks: 0,
         };
-        let (workers, tasks) =
-            (StateFacts { workers: 2, ..young }, StateFacts { tasks: 5, is_idle: false, ..young });
-        let both = StateFacts { workers: 2, tasks: 5, ..young };
-        let old = |facts: StateFacts| StateFacts { age_ms: STARTING_MS, ..facts };
+        let (workers, tasks) = (
+            StateFacts { workers: 2, ..new_cluster },
+            StateFacts { tasks: 5, is_idle: false, ..new_cluster },
+        );
+        let workers_and_tasks = StateFacts { workers: 2, tasks: 5, ..new_cluster };
+        let past_start = |facts: StateFacts| StateFacts { age_ms: STARTING_MS, ..facts };
         let busy = |facts: StateFacts| StateFacts { is_idle: false, ..facts };
         let stopped = |facts: StateFacts| StateFacts { desired_state: DesiredState::Stopped, ..facts };
         for (facts, state) in [
-            (young, Starting),
+            (new_cluster, Starting),
             // Workers wait for work, or work for workers.
             (workers, Starting),
             (tasks, Starting),
             (busy(workers), Running),
-            (busy(both), Running),
-            (both, Idle),
-            (old(young), Idle),
-            (old(workers), Idle),
-            (old(tasks), Running),
-            (stopped(young), Closing),
-            (stopped(busy(both)), Closing),
-            (StateFacts { status: Status::Closed, ..stopped(both) }, Closed),
-            (StateFacts { status: Status::Lost, ..stopped(both) }, Lost),
-            (StateFacts { status: Status::Lost, ..young }, Lost),
+            (busy(workers_and_tasks), Running),
+            (workers_and_tasks, Idle),
+            (past_start(new_cluster), Idle),
+            (past_start(workers), Idle),
+            (past_start(tasks), Running),
+            (stopped(new_cluster), Closing),
+            (stopped(busy(workers_and_tasks)), Closing),
+            (StateFacts { status: Status::Closed, ..stopped(workers_and_tasks) }, Closed),
+            (StateFacts { status: Status::Lost, ..stopped(workers_and_tasks) }, Lost),
+            (StateFacts { status: Status::Lost, ..new_cluster }, Lost),
         ] {
             assert_eq!(State::of(&facts), state, "{facts:?}");
             assert_eq!(state.status(), facts.status, "{facts:?}");

@@ -1,12 +1,12 @@
 //! Metrics of samples. Each has a number that is permanent, because packed samples contain it.
 
 macro_rules! metrics {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $name:literal, $unit:ident;)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $number:literal, $name:literal, $unit:ident;)+) => {
         /// A quantity in samples.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Metric {
-            $($(#[doc = $doc])+ $variant = $code,)+
+            $($(#[doc = $doc])+ $variant = $number,)+
         }
 
         impl Metric {
@@ -33,8 +33,8 @@ macro_rules! metrics {
 
             /// Returns the metric with this number.
             #[must_use]
-            pub fn from_code(code: u8) -> Option<Self> {
-                match code { $($code => Some(Self::$variant),)+ _ => None }
+            pub fn from_number(number: u8) -> Option<Self> {
+                match number { $($number => Some(Self::$variant),)+ _ => None }
             }
         }
     };
@@ -75,7 +75,7 @@ impl Metric {
     #[must_use]
     pub fn combination(self) -> Combination {
         match (self, self.unit()) {
-            // The fullest disk represents a cluster.
+            // The least free space is that of the fullest disk, as within a cluster.
             (Self::GilContentionMin | Self::EventLoopMin | Self::DiskFree | Self::DiskTotal, _) => {
                 Combination::Least
             }
@@ -163,8 +163,8 @@ mod tests {
     fn names_and_numbers_lead_back() {
         for metric in Metric::ALL.iter().copied() {
             assert_eq!(Metric::from_name(metric.name()), Some(metric));
-            assert_eq!(Metric::from_code(metric as u8), Some(metric));
+            assert_eq!(Metric::from_number(metric as u8), Some(metric));
         }
-        assert_eq!((Metric::from_name("nothing"), Metric::from_code(0)), (None, None));
+        assert_eq!((Metric::from_name("nothing"), Metric::from_number(0)), (None, None));
     }
 }

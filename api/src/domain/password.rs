@@ -57,9 +57,9 @@ impl Password {
         if text.chars().count() < MIN_CHARACTERS {
             return Err(PasswordError::TooShort);
         }
-        let rest = text.to_lowercase().replace(name, "");
+        let text_without_name = text.to_lowercase().replace(name, "");
         match Self::from_login(text) {
-            Some(password) if rest.chars().any(char::is_alphanumeric) => Ok(password),
+            Some(password) if text_without_name.chars().any(char::is_alphanumeric) => Ok(password),
             Some(_) => Err(PasswordError::Name),
             None => Err(PasswordError::TooLong),
         }
@@ -81,9 +81,9 @@ impl Password {
     /// computation time.
     #[must_use]
     pub fn matches(&self, stored: Option<&str>) -> bool {
-        let known = stored.is_some();
+        let has_password = stored.is_some();
         let matches = hasher().verify_password(self.0.as_bytes(), stored.unwrap_or(DUMMY_HASH)).is_ok();
-        matches && known
+        matches && has_password
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_password_is_long_and_not_the_name() {
-        for (text, name, wrong) in [
+        for (text, name, expected) in [
             ("correct horse", "ada", None),
             ("äöüäöüäöüäöü", "ada", None),
             ("short", "ada", Some(PasswordError::TooShort)),
@@ -107,7 +107,7 @@ mod tests {
             ("adaadaadaada1", "ada", None),
             ("            ", "ada", Some(PasswordError::Name)),
         ] {
-            assert_eq!(Password::new_for(text.to_owned(), name).err(), wrong, "{text}");
+            assert_eq!(Password::new_for(text.to_owned(), name).err(), expected, "{text}");
         }
         assert!(Password::new_for("x".repeat(MAX_BYTES), "ada").is_ok());
         assert_eq!(Password::new_for("x".repeat(MAX_BYTES + 1), "ada").err(), Some(PasswordError::TooLong));

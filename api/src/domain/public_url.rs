@@ -58,19 +58,19 @@ impl FromStr for PublicUrl {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "must be https://NAME or http://NAME, with a port where it is not the usual one, and perhaps a path as \
+        let message = "must be https://NAME or http://NAME, with a port where it is not the usual one, and perhaps a path as \
                      in https://NAME/galvo";
-        let (scheme, rest) = text.split_once("://").ok_or(wrong)?;
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (scheme, remainder) = text.split_once("://").ok_or(message)?;
+        let (authority, path) = remainder.split_at(remainder.find('/').unwrap_or(remainder.len()));
         let (scheme, authority) = (scheme.to_ascii_lowercase(), authority.to_ascii_lowercase());
-        let usual = match scheme.as_str() {
+        let default_port = match scheme.as_str() {
             "https" => ":443",
             "http" => ":80",
-            _ => return Err(wrong),
+            _ => return Err(message),
         };
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
-        if authority.is_empty() || !authority.bytes().all(fits) || authority.ends_with(usual) {
-            return Err(wrong);
+        if authority.is_empty() || !authority.bytes().all(fits) || authority.ends_with(default_port) {
+            return Err(message);
         }
         Ok(Self { origin: format!("{scheme}://{authority}"), base: path.parse()? })
     }

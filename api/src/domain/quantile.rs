@@ -4,17 +4,17 @@
 /// values, as Prometheus and `numpy` do. The values are in ascending order. `None` if there are none.
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
+    let last_index = sorted.len().checked_sub(1)?;
     #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^53 values")]
-    let position = share.clamp(0.0, 1.0) * last as f64;
+    let position = share.clamp(0.0, 1.0) * last_index as f64;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "the position is an index of a value, or between two"
     )]
-    let below = position.floor() as usize;
-    let above = sorted.get(below + 1).copied().unwrap_or(sorted[below]);
-    Some(sorted[below] + (above - sorted[below]) * position.fract())
+    let lower_index = position.floor() as usize;
+    let upper_value = sorted.get(lower_index + 1).copied().unwrap_or(sorted[lower_index]);
+    Some(sorted[lower_index] + (upper_value - sorted[lower_index]) * position.fract())
 }
 
 #[cfg(test)]
@@ -26,8 +26,8 @@ mod tests {
     fn quantiles_are_interpolated() {
         let values = [1.0, 2.0, 4.0, 8.0, 16.0];
         for (share, expected) in [(0.0, 1.0), (0.1, 1.4), (0.25, 2.0), (0.5, 4.0), (0.9, 12.8), (1.0, 16.0)] {
-            let found = quantile(&values, share).expect("there are values");
-            assert!((found - expected).abs() < 1e-9, "{share}: {found}");
+            let result = quantile(&values, share).expect("there are values");
+            assert!((result - expected).abs() < 1e-9, "{share}: {result}");
         }
         assert_eq!(quantile(&[7.0], 0.3), Some(7.0));
         assert_eq!(quantile(&[], 0.5), None);

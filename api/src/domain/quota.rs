@@ -149,9 +149,10 @@ impl QuotaUse {
                 Quota::DailyClusters => format!("{limit} new clusters"),
                 Quota::StoredBytes | Quota::DailyBytes => Size(limit).to_string(),
             };
-            let whole = if self.quota == Quota::StoredBytes { "storage quota today" } else { "daily quota" };
+            let quota_name =
+                if self.quota == Quota::StoredBytes { "storage quota today" } else { "daily quota" };
             return format!(
-                "the token has used its share of the account's {whole}, {used}: the rest is left to the \
+                "the token has used its share of the account's {quota_name}, {used}: the rest is left to the \
                  account's other tokens until 00:00 UTC"
             );
         }
@@ -182,7 +183,7 @@ pub struct QuotaStatus {
     pub used: QuotaUsage,
     /// The usage of the request's credential. `None` if no other credential of the account sends
     /// reports: then nothing is left to others.
-    pub by_credential: Option<CredentialUsage>,
+    pub credential_usage: Option<CredentialUsage>,
 }
 
 impl QuotaStatus {
@@ -201,18 +202,18 @@ impl QuotaStatus {
     /// have left. So it uses at most as much as remains. `None` if there is no share.
     #[must_use]
     pub fn share_of(&self, quota: Quota) -> Option<QuotaUse> {
-        let of_credential = self.by_credential?;
+        let credential = self.credential_usage?;
         let used = match quota {
-            Quota::StoredBytes | Quota::DailyBytes => of_credential.daily_bytes,
-            Quota::DailyClusters => of_credential.daily_clusters,
+            Quota::StoredBytes | Quota::DailyBytes => credential.daily_bytes,
+            Quota::DailyClusters => credential.daily_clusters,
         };
         let account = self.usage_of(quota);
         if account.limit == UNLIMITED {
             return None;
         }
-        let of_others = account.used.saturating_sub(used).max(0);
+        let used_by_others = account.used.saturating_sub(used).max(0);
         // Rounded up, so that a quota of one can be used.
-        let limit = account.limit.saturating_sub(of_others).max(0).saturating_add(1) / 2;
+        let limit = account.limit.saturating_sub(used_by_others).max(0).saturating_add(1) / 2;
         Some(QuotaUse { quota, used, limit, applies_to: LimitedParty::Credential })
     }
 
@@ -247,13 +248,13 @@ impl QuotaStatus {
     #[must_use]
     pub fn remaining(&self, quota: Quota) -> i64 {
         let limits = [Some(self.usage_of(quota)), self.share_of(quota)];
-        let rest = |limit: QuotaUse| limit.limit.saturating_sub(limit.used).max(0);
-        limits.into_iter().flatten().map(rest).min().unwrap_or_default()
+        let remainder = |limit: QuotaUse| limit.limit.saturating_sub(limit.used).max(0);
+        limits.into_iter().flatten().map(remainder).min().unwrap_or_default()
     }
 
     /// Adds stored bytes and new clusters to the account's usage.
     pub fn add(&mut self, bytes: i64, clusters: i64) {
-        let add = |sum: &mut i64, more| *sum = sum.saturating_add(more);
+        let add = |sum: &mut i64, amount| *sum = sum.saturating_add(amount);
         add(&mut self.used.stored_bytes, bytes);
         add(&mut self.used.daily_bytes, bytes);
         add(&mut self.used.daily_clusters, clusters);
@@ -283,8 +284,9 @@ impl fmt::Display for Size {
             return f.write_str("none");
         }
         let decimal = UNITS.iter().filter(|(unit, _)| !unit.contains('i'));
-        let (unit, one) = decimal.copied().find(|(_, one)| self.0 >= *one).unwrap_or(("B", 1));
-        let hundredths = i128::from(self.0) * 100 / i128::from(one);
+        let (unit, unit_bytes) =
+            decimal.copied().find(|(_, unit_bytes)| self.0 >= *unit_bytes).unwrap_or(("B", 1));
+        let hundredths = i128::from(self.0) * 100 / i128::from(unit_bytes);
         match (hundredths / 100, hundredths % 100) {
             (whole, 0) => write!(f, "{whole} {unit}"),
             (whole, rest) if rest % 10 == 0 => write!(f, "{whole}.{} {unit}", rest / 10),
@@ -304,13 +306,13 @@ impl FromStr for Size {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);
         let unit = unit.trim_start();
-        let one = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
-            Some((_, one)) => *one,
+        let unit_bytes = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
+            Some((_, unit_bytes)) => *unit_bytes,
             None if unit.is_empty() => 1,
             None => return Err(WRONG),
         };
         let number: i64 = number.parse().map_err(|_| WRONG)?;
-        number.checked_mul(one).filter(|bytes| *bytes < UNLIMITED).map(Self).ok_or(WRONG)
+        number.checked_mul(unit_bytes).filter(|bytes| *bytes < UNLIMITED).map(Self).ok_or(WRONG)
     }
 }
 
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn sizes_are_read_and_written() {
-        for (text, bytes, shown) in [
+        for (text, bytes, display) in [
             ("0", 0, "0 B"),
             ("999", 999, "999 B"),
             ("1kB", 1_000, "1 kB"),
@@ -331,7 +333,7 @@ mod tests {
             ("none", UNLIMITED, "none"),
         ] {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
-            assert_eq!(Size(bytes).to_string(), shown, "{text}");
+            assert_eq!(Size(bytes).to_string(), display, "{text}");
         }
         for text in ["", "GB", "-1", "1.5GB", "5 giga", "1e9", "9223372036854775807", "10000000TB", "None"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
@@ -342,12 +344,12 @@ mod tests {
     fn what_is_near_is_told() {
         let limits =
             Limits { stored_bytes: 1_000, daily_bytes: UNLIMITED, daily_clusters: 10, ..Limits::default() };
-        let mut status = QuotaStatus { limits, used: QuotaUsage::default(), by_credential: None };
+        let mut status = QuotaStatus { limits, used: QuotaUsage::default(), credential_usage: None };
         status.add(799, 7);
         assert_eq!((status.near_limits(), status.exceeded()), (vec![], None));
         status.add(1, 1);
-        let named: Vec<Quota> = status.near_limits().iter().map(|near| near.quota).collect();
-        assert_eq!(named, [Quota::StoredBytes, Quota::DailyClusters]);
+        let near_quotas: Vec<Quota> = status.near_limits().iter().map(|near| near.quota).collect();
+        assert_eq!(near_quotas, [Quota::StoredBytes, Quota::DailyClusters]);
         status.add(i64::MAX, 0);
         assert_eq!(status.exceeded().map(|exceeded| exceeded.quota), Some(Quota::StoredBytes));
         assert!(!status.usage_of(Quota::DailyBytes).is_near(), "there is no limit");
@@ -357,7 +359,7 @@ mod tests {
     fn a_credential_uses_as_much_as_it_leaves_to_others() {
         let limits = Limits { daily_bytes: 1_000, daily_clusters: 1, ..Limits::default() };
         // The account's use of bytes, the credential's part, its limit, and what remains for it.
-        for (used, own, limit, remaining) in [
+        for (account_bytes, credential_bytes, limit, remaining) in [
             (0, 0, 500, 500),
             (400, 400, 500, 100),
             (500, 500, 500, 0),
@@ -367,15 +369,19 @@ mod tests {
         ] {
             let status = QuotaStatus {
                 limits,
-                used: QuotaUsage { daily_bytes: used, ..QuotaUsage::default() },
-                by_credential: Some(CredentialUsage { daily_bytes: own, daily_clusters: 0 }),
+                used: QuotaUsage { daily_bytes: account_bytes, ..QuotaUsage::default() },
+                credential_usage: Some(CredentialUsage { daily_bytes: credential_bytes, daily_clusters: 0 }),
             };
             let share = status.share_of(Quota::DailyBytes).expect("others report");
-            assert_eq!((share.limit, status.remaining(Quota::DailyBytes)), (limit, remaining), "{used}");
-            assert_eq!(status.exceeded().is_some(), remaining == 0, "{used}");
+            assert_eq!(
+                (share.limit, status.remaining(Quota::DailyBytes)),
+                (limit, remaining),
+                "{account_bytes}"
+            );
+            assert_eq!(status.exceeded().is_some(), remaining == 0, "{account_bytes}");
             assert_eq!(status.exceeded_by_new_cluster(), None, "the only one can be used");
-            let alone = QuotaStatus { by_credential: None, ..status };
-            assert_eq!(alone.remaining(Quota::DailyBytes), (1_000 - used).max(0));
+            let without_credential = QuotaStatus { credential_usage: None, ..status };
+            assert_eq!(without_credential.remaining(Quota::DailyBytes), (1_000 - account_bytes).max(0));
         }
     }
 }

@@ -47,8 +47,8 @@ impl ReportLink {
         };
         let age = TimeDelta::milliseconds(now.0.timestamp_millis().checked_sub(link.made_at)?);
         // The clock of another server may be slightly behind.
-        let is_good = age <= LINK_VALIDITY && age >= -LINK_VALIDITY && parts.next().is_none();
-        is_good.then_some(link)
+        let is_valid = age <= LINK_VALIDITY && age >= -LINK_VALIDITY && parts.next().is_none();
+        is_valid.then_some(link)
     }
 }
 

@@ -118,11 +118,11 @@ impl Rule {
         matches!(self.age, AgeSource::Row(column) if column != "ended_key")
     }
 
-    /// Returns the retention, in days. `of_account` is the account's own setting.
+    /// Returns the retention, in days. `account_days` is the account's own setting.
     #[must_use]
-    pub fn days(&self, of_account: Option<i64>) -> i64 {
-        let days = of_account.unwrap_or(default_days(self.class)).max(0);
-        self.at_most_days.map_or(days, |most| days.min(most)).saturating_add(i64::from(self.by_day))
+    pub fn days(&self, account_days: Option<i64>) -> i64 {
+        let days = account_days.unwrap_or(default_days(self.class)).max(0);
+        self.at_most_days.map_or(days, |max_days| days.min(max_days)).saturating_add(i64::from(self.by_day))
     }
 
     const fn at_most(self, days: i64) -> Self {
@@ -144,15 +144,16 @@ pub struct AccountRetention {
     /// The configured days by data class.
     pub configured_days: Vec<(DataClass, i64)>,
     /// The upper limit for all data classes, in days.
-    pub at_most: i64,
+    pub max_days: i64,
 }
 
 impl AccountRetention {
     /// Returns the retention of a data class, in days.
     #[must_use]
     pub fn days(&self, class: DataClass) -> i64 {
-        let said = self.configured_days.iter().find(|(other, _)| *other == class).map(|(_, days)| *days);
-        said.unwrap_or(default_days(class)).min(self.at_most)
+        let configured =
+            self.configured_days.iter().find(|(data_class, _)| *data_class == class).map(|(_, days)| *days);
+        configured.unwrap_or(default_days(class)).min(self.max_days)
     }
 }
 
@@ -193,10 +194,10 @@ pub fn max_rows_of_account(usual: u64) -> u64 {
 /// Returns the number of rows that a large round removes of one account, after a round that removed at most
 /// `removed` of one.
 #[must_use]
-pub fn decayed_round_size(before: u64, removed: u64) -> u64 {
+pub fn decayed_round_size(previous: u64, removed: u64) -> u64 {
     // The value decays by a tenth in each smaller round, so that rounds of a month ago have little
     // influence.
-    removed.max(before - before / 10)
+    removed.max(previous - previous / 10)
 }
 
 /// Weeks, the ranges of partitions. They begin on Mondays, in UTC.

@@ -14,20 +14,20 @@ impl ReturnPath {
     /// Browsers interpret `//` and `/\` as the start of another host, remove line breaks and tabs
     /// everywhere, and let dot segments lead out of the server's base path.
     #[must_use]
-    pub fn sanitize(wanted: &str) -> Self {
-        let ours = wanted.starts_with('/')
-            && !wanted.starts_with("//")
-            && wanted.len() <= MAX_LENGTH
-            && wanted.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-            && !has_dot_segment(wanted);
-        Self(if ours { wanted.to_owned() } else { "/".to_owned() })
+    pub fn sanitize(path: &str) -> Self {
+        let is_own_path = path.starts_with('/')
+            && !path.starts_with("//")
+            && path.len() <= MAX_LENGTH
+            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+            && !has_dot_segment(path);
+        Self(if is_own_path { path.to_owned() } else { "/".to_owned() })
     }
 
     /// Validates a requested return path that may contain the base path. A path outside the base is
     /// interpreted as a path of the server, which it can be if a proxy removes the base.
     #[must_use]
-    pub fn sanitize_address(wanted: &str, base: &BasePath) -> Self {
-        Self::sanitize(base.strip(wanted).unwrap_or(wanted))
+    pub fn sanitize_address(path: &str, base: &BasePath) -> Self {
+        Self::sanitize(base.strip(path).unwrap_or(path))
     }
 
     /// Returns the path as a string slice.
@@ -39,8 +39,8 @@ impl ReturnPath {
 
 /// Returns true if a segment of the path is one or two dots, literally or in a percent encoding that
 /// browsers accept.
-fn has_dot_segment(wanted: &str) -> bool {
-    let path = wanted.split(['?', '#']).next().unwrap_or_default();
+fn has_dot_segment(path: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
     path.split('/')
         .any(|segment| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."))
 }

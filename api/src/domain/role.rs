@@ -18,16 +18,16 @@ pub fn scopes_of(role: Role) -> Vec<Scope> {
     [Scope::Ingest, Scope::Read, Scope::Admin].into_iter().filter(|scope| covers(role, *scope)).collect()
 }
 
-/// Returns true if a member with the role `own` may grant and revoke the role `other`.
+/// Returns true if a member with the role `caller_role` may grant and revoke `managed_role`.
 #[must_use]
-pub fn manages(own: Role, other: Role) -> bool {
-    covers(own, Scope::Admin) && rank(other) <= rank(own)
+pub fn manages(caller_role: Role, managed_role: Role) -> bool {
+    covers(caller_role, Scope::Admin) && rank(managed_role) <= rank(caller_role)
 }
 
 /// Returns the lower of two roles.
 #[must_use]
-pub fn lower_role(one: Role, other: Role) -> Role {
-    if rank(one) <= rank(other) { one } else { other }
+pub fn lower_role(a: Role, b: Role) -> Role {
+    if rank(a) <= rank(b) { a } else { b }
 }
 
 fn rank(role: Role) -> u8 {

@@ -96,22 +96,22 @@ impl Samples {
         if values.peek().is_none() {
             return false;
         }
-        let found = self.offsets.binary_search(&offset);
-        let place = match found {
-            Ok(place) => place,
+        let search_result = self.offsets.binary_search(&offset);
+        let index = match search_result {
+            Ok(index) => index,
             Err(MAX_SAMPLES..) => return false,
-            Err(place) => {
-                self.offsets.insert(place, offset);
-                self.columns.values_mut().for_each(|column| column.insert(place, None));
-                place
+            Err(index) => {
+                self.offsets.insert(index, offset);
+                self.columns.values_mut().for_each(|column| column.insert(index, None));
+                index
             }
         };
-        let mut changed = found.is_err();
+        let mut is_changed = search_result.is_err();
         for (metric, value) in values {
             let value = stored_value(value);
             let column = self.columns.entry(metric).or_insert_with(|| vec![None; self.offsets.len()]);
-            let greater = column[place].map_or(value, |known| known.max(value));
-            changed |= column[place].replace(greater) != Some(greater);
+            let greater = column[index].map_or(value, |stored| stored.max(value));
+            is_changed |= column[index].replace(greater) != Some(greater);
         }
         if self.offsets.len() > MAX_SAMPLES {
             self.offsets.pop();
@@ -120,17 +120,17 @@ impl Samples {
                 column.iter().any(Option::is_some)
             });
         }
-        changed
+        is_changed
     }
 
     /// Adds all samples of `other`. Returns true if this changed anything.
     pub fn merge(&mut self, other: &Self) -> bool {
-        let mut changed = false;
-        for (place, offset) in other.offsets.iter().enumerate() {
-            let values = other.columns.iter().filter_map(|(metric, column)| Some((*metric, column[place]?)));
-            changed |= self.add(*offset, values);
+        let mut is_changed = false;
+        for (index, offset) in other.offsets.iter().enumerate() {
+            let values = other.columns.iter().filter_map(|(metric, column)| Some((*metric, column[index]?)));
+            is_changed |= self.add(*offset, values);
         }
-        changed
+        is_changed
     }
 
     /// Returns the number of samples.
@@ -186,23 +186,23 @@ pub fn unpack(packed: &[u8]) -> Result<Samples, Damaged> {
 fn write_columns(chunk: &Samples) -> Vec<u8> {
     let mut content = Vec::with_capacity(16 + chunk.offsets.len() * (2 + 4 * chunk.columns.len()));
     write_varint(&mut content, chunk.offsets.len() as u64);
-    let (mut before, mut step) = (0, 0);
+    let (mut previous, mut step) = (0, 0);
     for offset in chunk.offsets.iter().map(|offset| i64::from(*offset)) {
-        write_varint(&mut content, zigzag(offset - before - step));
-        (before, step) = (offset, offset - before);
+        write_varint(&mut content, zigzag(offset - previous - step));
+        (previous, step) = (offset, offset - previous);
     }
     for (metric, column) in &chunk.columns {
         let values: Vec<f64> = column.iter().copied().flatten().collect();
-        let (kind, written) = write_values(&values);
-        let some_missing = values.len() < column.len();
+        let (kind, encoded) = write_values(&values);
+        let has_gaps = values.len() < column.len();
         content.push(*metric as u8);
-        content.push(if some_missing { kind | BITMAP } else { kind });
-        if some_missing {
-            content.extend(column.chunks(8).map(|eight| {
-                (0..).zip(eight).fold(0_u8, |bits, (bit, value)| bits | u8::from(value.is_some()) << bit)
+        content.push(if has_gaps { kind | BITMAP } else { kind });
+        if has_gaps {
+            content.extend(column.chunks(8).map(|group| {
+                (0..).zip(group).fold(0_u8, |bits, (bit, value)| bits | u8::from(value.is_some()) << bit)
             }));
         }
-        content.extend(written);
+        content.extend(encoded);
     }
     content
 }
@@ -211,29 +211,29 @@ fn read_columns(content: &mut ByteReader<'_>) -> Result<Samples, Damaged> {
     let count = usize::try_from(content.varint()?).ok().filter(|count| *count <= MAX_SAMPLES);
     let count = count.ok_or(Damaged)?;
     let mut offsets = Vec::with_capacity(count);
-    let (mut before, mut step) = (0_i64, 0_i64);
+    let (mut current, mut step) = (0_i64, 0_i64);
     for _ in 0..count {
         step = step.checked_add(read_signed(content)?).ok_or(Damaged)?;
-        before = before.checked_add(step).ok_or(Damaged)?;
-        let ordered = offsets.last().is_none_or(|last| i64::from(*last) < before);
-        match u32::try_from(before) {
-            Ok(offset) if ordered && before < CHUNK_MILLISECONDS => offsets.push(offset),
+        current = current.checked_add(step).ok_or(Damaged)?;
+        let is_ascending = offsets.last().is_none_or(|previous| i64::from(*previous) < current);
+        match u32::try_from(current) {
+            Ok(offset) if is_ascending && current < CHUNK_MILLISECONDS => offsets.push(offset),
             _ => return Err(Damaged),
         }
     }
     let mut columns = BTreeMap::new();
     while !content.0.is_empty() {
-        let metric = Metric::from_code(content.byte()?).ok_or(Damaged)?;
+        let metric = Metric::from_number(content.byte()?).ok_or(Damaged)?;
         let kind = content.byte()?;
-        let present: Vec<bool> = if kind & BITMAP == 0 {
+        let presence: Vec<bool> = if kind & BITMAP == 0 {
             vec![true; count]
         } else {
             let bits = content.bytes(count.div_ceil(8))?;
-            (0..count).map(|place| bits[place / 8] >> (place % 8) & 1 == 1).collect()
+            (0..count).map(|index| bits[index / 8] >> (index % 8) & 1 == 1).collect()
         };
-        let values = present.iter().filter(|present| **present).count();
+        let values = presence.iter().filter(|is_present| **is_present).count();
         let mut values = read_values(content, kind & !BITMAP, values)?.into_iter();
-        let column = present.into_iter().map(|present| if present { values.next() } else { None });
+        let column = presence.into_iter().map(|is_present| if is_present { values.next() } else { None });
         columns.insert(metric, column.collect());
     }
     Ok(Samples { offsets, columns })
@@ -241,7 +241,7 @@ fn read_columns(content: &mut ByteReader<'_>) -> Result<Samples, Damaged> {
 
 /// Encodes the values of a column. The choice of the encoding depends on the values alone.
 fn write_values(values: &[f64]) -> (u8, Vec<u8>) {
-    let fits_single = values.iter().all(|value| same(f64::from(to_f32(*value)), *value));
+    let are_singles = values.iter().all(|value| same(f64::from(to_f32(*value)), *value));
     let decimals = (0..=MAX_DECIMALS).find_map(|decimals| {
         let scaled: Option<Vec<i64>> = values.iter().map(|value| scale(*value, decimals)).collect();
         Some((decimals, write_differences(&scaled?)))
@@ -249,12 +249,12 @@ fn write_values(values: &[f64]) -> (u8, Vec<u8>) {
     match decimals {
         // Whole numbers always; decimals only if they are shorter than floats, which do not compress
         // well.
-        Some((decimals, written))
-            if decimals == 0 || !fits_single || written.len() <= 10 + 3 * values.len() =>
+        Some((decimals, encoded))
+            if decimals == 0 || !are_singles || encoded.len() <= 10 + 3 * values.len() =>
         {
-            (decimals, written)
+            (decimals, encoded)
         }
-        _ if fits_single => {
+        _ if are_singles => {
             let bits = values.iter().map(|value| to_f32(*value).to_bits());
             (SINGLES, write_floats::<4>(bits.map(|bits| bits.rotate_left(1).to_le_bytes())))
         }
@@ -300,18 +300,18 @@ fn unscale(number: i64, decimals: u8) -> f64 {
 /// Encodes the first number, the byte length of the largest difference, and the differences in this
 /// length.
 fn write_differences(numbers: &[i64]) -> Vec<u8> {
-    let mut written = Vec::with_capacity(10 + 4 * numbers.len());
-    let Some(first) = numbers.first() else { return written };
-    write_varint(&mut written, zigzag(*first));
+    let mut encoded = Vec::with_capacity(10 + 4 * numbers.len());
+    let Some(first) = numbers.first() else { return encoded };
+    write_varint(&mut encoded, zigzag(*first));
     let differences: Vec<u64> = numbers.windows(2).map(|pair| zigzag(pair[1] - pair[0])).collect();
     let bits = 64 - differences.iter().copied().max().unwrap_or(0).leading_zeros();
     let bytes = bits.div_ceil(8);
-    written.push(bytes.to_le_bytes()[0]);
-    written.extend(byte_planes(
+    encoded.push(bytes.to_le_bytes()[0]);
+    encoded.extend(byte_planes(
         bytes as usize,
         &differences.iter().map(|number| number.to_le_bytes()).collect::<Vec<_>>(),
     ));
-    written
+    encoded
 }
 
 fn read_differences(content: &mut ByteReader<'_>, count: usize) -> Result<Vec<i64>, Damaged> {
@@ -323,9 +323,9 @@ fn read_differences(content: &mut ByteReader<'_>, count: usize) -> Result<Vec<i6
     }
     let planes = content.bytes(bytes * differences)?;
     let mut numbers = vec![number];
-    for place in 0..differences {
+    for index in 0..differences {
         let mut difference = [0; 8];
-        (0..bytes).for_each(|byte| difference[byte] = planes[byte * differences + place]);
+        (0..bytes).for_each(|byte| difference[byte] = planes[byte * differences + index]);
         number = number.checked_add(unzigzag(u64::from_le_bytes(difference))).ok_or(Damaged)?;
         numbers.push(number);
     }
@@ -334,11 +334,11 @@ fn read_differences(content: &mut ByteReader<'_>, count: usize) -> Result<Vec<i6
 
 /// Encodes each value combined by XOR with the previous one.
 fn write_floats<const BYTES: usize>(values: impl Iterator<Item = [u8; BYTES]>) -> Vec<u8> {
-    let mut before = [0; BYTES];
+    let mut previous = [0; BYTES];
     let combined: Vec<[u8; BYTES]> = values
         .map(|value| {
-            let combined = std::array::from_fn(|byte| value[byte] ^ before[byte]);
-            before = value;
+            let combined = std::array::from_fn(|byte| value[byte] ^ previous[byte]);
+            previous = value;
             combined
         })
         .collect();
@@ -350,10 +350,10 @@ fn read_floats<'a, const BYTES: usize>(
     count: usize,
 ) -> Result<impl Iterator<Item = [u8; BYTES]> + use<'a, BYTES>, Damaged> {
     let planes = content.bytes(BYTES * count)?;
-    let mut before = [0; BYTES];
-    Ok((0..count).map(move |place| {
-        before = std::array::from_fn(|byte| planes[byte * count + place] ^ before[byte]);
-        before
+    let mut previous = [0; BYTES];
+    Ok((0..count).map(move |index| {
+        previous = std::array::from_fn(|byte| planes[byte * count + index] ^ previous[byte]);
+        previous
     }))
 }
 

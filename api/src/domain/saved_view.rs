@@ -44,9 +44,9 @@ impl ViewInput {
     #[must_use]
     pub fn check(&self) -> Vec<(&'static str, ViewError)> {
         let is_plain = |text: &str| !text.chars().any(char::is_control);
-        let is_of_page = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-' | '/');
+        let is_page_letter = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-' | '/');
         let name = (1..=MAX_NAME).contains(&self.name.chars().count()) && is_plain(&self.name);
-        let page = (1..=MAX_PAGE).contains(&self.page.len()) && self.page.chars().all(is_of_page);
+        let page = (1..=MAX_PAGE).contains(&self.page.len()) && self.page.chars().all(is_page_letter);
         let parameters = self.parameters.len() <= MAX_PARAMETERS && is_plain(&self.parameters);
         [
             (name, "name", ViewError::Name),
@@ -54,7 +54,7 @@ impl ViewInput {
             (parameters, "parameters", ViewError::Parameters),
         ]
         .into_iter()
-        .filter_map(|(is_right, field, error)| (!is_right).then_some((field, error)))
+        .filter_map(|(is_valid, field, error)| (!is_valid).then_some((field, error)))
         .collect()
     }
 }
@@ -81,8 +81,8 @@ mod tests {
             ),
             (view("a\u{7}", "Clusters", ""), vec![ViewError::Name, ViewError::Page]),
         ] {
-            let found: Vec<_> = input.check().into_iter().map(|(_, error)| error).collect();
-            assert_eq!(found, expected, "{input:?}");
+            let errors: Vec<_> = input.check().into_iter().map(|(_, error)| error).collect();
+            assert_eq!(errors, expected, "{input:?}");
         }
     }
 }

@@ -58,7 +58,7 @@ impl Binding {
     /// Returns true if the token may send reports of this scheduler.
     #[must_use]
     pub fn allows(&self, scheduler_id: &str) -> bool {
-        self.scheduler_id.as_deref().is_none_or(|bound| bound == scheduler_id)
+        self.scheduler_id.as_deref().is_none_or(|bound_scheduler| bound_scheduler == scheduler_id)
     }
 
     /// Returns the expiry that a report at `now` gives the token. Returns `None` if the extension is too
@@ -66,7 +66,7 @@ impl Binding {
     #[must_use]
     pub fn renewed_expiry(&self, now: Timestamp) -> Option<Timestamp> {
         let end = expiry_at(now, self.renewable_until);
-        self.expires_at.is_none_or(|before| end.0 - before.0 >= RENEWED_AFTER).then_some(end)
+        self.expires_at.is_none_or(|current| end.0 - current.0 >= RENEWED_AFTER).then_some(end)
     }
 }
 
@@ -78,15 +78,15 @@ pub fn expiry_at(now: Timestamp, renewable_until: Option<Timestamp>) -> Timestam
 }
 
 /// Returns the latest expiry of a token whose exchange limits its lifetime. `None` for no limit. Neither
-/// renewals nor a longer lifetime go beyond `grants_until`, the expiry of the exchanged credentials.
+/// renewals nor a longer lifetime go beyond `max_token_expiry`, the expiry of the exchanged credentials.
 #[must_use]
 pub fn latest_expiry(
     now: Timestamp,
     lifetime_seconds: Option<i64>,
-    grants_until: Option<Timestamp>,
+    max_token_expiry: Option<Timestamp>,
 ) -> Option<Timestamp> {
     let requested = lifetime_seconds.map(|seconds| Timestamp::from(now.0 + TimeDelta::seconds(seconds)));
-    [requested, grants_until].into_iter().flatten().min_by_key(|end| end.0)
+    [requested, max_token_expiry].into_iter().flatten().min_by_key(|end| end.0)
 }
 
 /// Returns the time before which ended tokens of schedulers are removed.
@@ -95,12 +95,12 @@ pub fn removal_cutoff(now: Timestamp) -> Timestamp {
     (now.0 - RETENTION).into()
 }
 
-/// Returns true if a user with `held` tokens may get another one for credentials that hold `of_parent` of
-/// them. Credentials hold at most as many as are still free, so that one token leaves room for the user's
-/// others.
+/// Returns true if a user with `token_count` tokens may get another one for credentials that hold
+/// `count_of_parent` of them. Credentials hold at most as many as are still free, so that one token does not
+/// use up the tokens of the user's other credentials.
 #[must_use]
-pub fn has_room(held: u64, of_parent: u64) -> bool {
-    of_parent < MAX_SCHEDULER_TOKENS.saturating_sub(held)
+pub fn has_room(token_count: u64, count_of_parent: u64) -> bool {
+    count_of_parent < MAX_SCHEDULER_TOKENS.saturating_sub(token_count)
 }
 
 /// Returns true if the scopes permit more than sending reports.
@@ -148,20 +148,20 @@ mod tests {
 
     #[test]
     fn a_lifetime_ends_no_later_than_what_it_was_exchanged_for() {
-        for (lifetime, grants_until, latest) in [
+        for (lifetime, max_token_expiry, latest) in [
             (None, None, None),
             (Some(600), None, Some(1_600)),
             (None, Some(1_200), Some(1_200)),
             (Some(600), Some(1_200), Some(1_200)),
             (Some(600), Some(2_000), Some(1_600)),
         ] {
-            assert_eq!(latest_expiry(at(1_000), lifetime, grants_until.map(at)), latest.map(at));
+            assert_eq!(latest_expiry(at(1_000), lifetime, max_token_expiry.map(at)), latest.map(at));
         }
     }
 
     #[test]
     fn credentials_hold_at_most_as_many_as_are_free() {
-        for (held, of_parent, has) in [
+        for (token_count, count_of_parent, expected) in [
             (0, 0, true),
             (4_999, 4_999, true),
             (5_000, 5_000, false),
@@ -172,7 +172,7 @@ mod tests {
             (10_000, 0, false),
             (10_001, 0, false),
         ] {
-            assert_eq!(has_room(held, of_parent), has, "{held} {of_parent}");
+            assert_eq!(has_room(token_count, count_of_parent), expected, "{token_count} {count_of_parent}");
         }
     }
 

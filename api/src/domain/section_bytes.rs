@@ -65,15 +65,15 @@ impl SectionBytes {
     #[must_use]
     pub fn accepted(self, accepted: &Accepted) -> Self {
         let has = |class| accepted.accepts(class);
-        let part = |bytes, taken: bool| if taken { bytes } else { 0 };
+        let bytes_if = |bytes, is_accepted: bool| if is_accepted { bytes } else { 0 };
         Self {
-            basic: part(self.basic, has(DataClass::Basic)),
-            tasks: part(self.tasks, has(DataClass::Tasks)),
-            errors: part(self.errors, has(DataClass::UserErrors) || has(DataClass::DaskErrors)),
-            code: part(self.code, has(DataClass::Code)),
-            profiles: part(self.profiles, has(DataClass::Profiles)),
-            events: part(self.events, has(DataClass::Events)),
-            logs: part(self.logs, has(DataClass::Logs)),
+            basic: bytes_if(self.basic, has(DataClass::Basic)),
+            tasks: bytes_if(self.tasks, has(DataClass::Tasks)),
+            errors: bytes_if(self.errors, has(DataClass::UserErrors) || has(DataClass::DaskErrors)),
+            code: bytes_if(self.code, has(DataClass::Code)),
+            profiles: bytes_if(self.profiles, has(DataClass::Profiles)),
+            events: bytes_if(self.events, has(DataClass::Events)),
+            logs: bytes_if(self.logs, has(DataClass::Logs)),
         }
     }
 
@@ -97,16 +97,16 @@ impl<'a> Members<'a> {
         while *self.json.get(self.at)? != b'"' {
             self.at += 1;
         }
-        let begin = self.at + 1;
+        let name_start = self.at + 1;
         self.skip_string();
-        let name = self.json.get(begin..self.at.saturating_sub(1))?;
+        let name = self.json.get(name_start..self.at.saturating_sub(1))?;
         while *self.json.get(self.at)? != b':' {
             self.at += 1;
         }
         self.at += 1;
-        let value = self.at;
+        let value_start = self.at;
         self.skip_value();
-        Some((name, self.at.min(self.json.len()) - value))
+        Some((name, self.at.min(self.json.len()) - value_start))
     }
 
     /// Advances past the value at the current position, to the comma or brace after it.

@@ -49,11 +49,11 @@ impl Window {
     /// results in at most `points` buckets. A window over the boundary of the widest buckets has two.
     #[must_use]
     pub fn with_at_most(points: i64, from: i64, to: i64) -> Self {
-        let of = |seconds: i64| Self { from, to, width: seconds.saturating_mul(1_000) };
+        let with_width = |seconds: i64| Self { from, to, width: seconds.saturating_mul(1_000) };
         // A number of days that two buckets cover wherever they begin ends the search.
         let days = (to.saturating_sub(from) / (1_000 * DAY)).max(0) + 2;
         let widths = WIDTHS.into_iter().chain((1..=days).map(|days| days * DAY));
-        widths.map(of).find(|window| window.buckets() <= points).unwrap_or(of(days * DAY))
+        widths.map(with_width).find(|window| window.buckets() <= points).unwrap_or(with_width(days * DAY))
     }
 
     /// Creates a window with buckets of one second, in any number, for a later aggregation into one
@@ -226,13 +226,13 @@ pub struct CombinedBucket {
 #[must_use]
 pub fn combine_clusters<'a>(
     metric: Metric,
-    parts: impl Iterator<Item = &'a Buckets>,
+    clusters: impl Iterator<Item = &'a Buckets>,
 ) -> BTreeMap<i64, CombinedBucket> {
     let mut means: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
-    for (at, bucket) in parts.flat_map(|part| part.of(metric)) {
+    for (at, bucket) in clusters.flat_map(|buckets| buckets.of(metric)) {
         means.entry(at).or_default().push(bucket.mean());
     }
-    let one = |(at, mut means): (i64, Vec<f64>)| {
+    let combine = |(at, mut means): (i64, Vec<f64>)| {
         // The means are summed in a fixed order, so that the float result does not depend on the order of
         // the clusters.
         means.sort_by(f64::total_cmp);
@@ -246,7 +246,7 @@ pub fn combine_clusters<'a>(
         };
         (at, CombinedBucket { value, min, max, parts: means.len() })
     };
-    means.into_iter().map(one).collect()
+    means.into_iter().map(combine).collect()
 }
 
 /// Rounds a mean to seven significant digits, or to an integer above ten million. Integers stay exact.

@@ -19,7 +19,7 @@ const MAX_COUNTED: i64 = 20;
 /// The longest retry delay of a refused attempt, and the longest delay that one name or one turn of an
 /// address adds to an attempt.
 const MAX_RETRY_DELAY_MS: i64 = 64_000;
-const MAX_HOLD_MS: i64 = 8_000;
+const MAX_ADMISSION_DELAY_MS: i64 = 8_000;
 
 /// The longest time for which an attempt waits for its turn at an address.
 const MAX_TURN_DELAY_MS: i64 = 32_000;
@@ -36,8 +36,8 @@ pub struct FailureCount {
 impl FailureCount {
     /// Adds a failure.
     pub fn add(&mut self, now: i64) {
-        let most = now + MAX_COUNTED * FORGOTTEN_AFTER_MS;
-        self.expires_at = (self.expires_at.max(now) + FORGOTTEN_AFTER_MS).min(most);
+        let latest_expiry = now + MAX_COUNTED * FORGOTTEN_AFTER_MS;
+        self.expires_at = (self.expires_at.max(now) + FORGOTTEN_AFTER_MS).min(latest_expiry);
         self.last_at = now;
     }
 
@@ -54,20 +54,24 @@ impl FailureCount {
 
     /// Returns the delay of attempts that are not refused, in milliseconds.
     #[must_use]
-    pub fn hold_ms(self, now: i64) -> i64 {
-        self.delay_ms(now, MAX_HOLD_MS)
+    pub fn admission_delay_ms(self, now: i64) -> i64 {
+        self.delay_ms(now, MAX_ADMISSION_DELAY_MS)
     }
 
-    fn delay_ms(self, now: i64, most: i64) -> i64 {
-        let missing = (self.expires_at - now).max(0);
-        let count = missing / FORGOTTEN_AFTER_MS + i64::from(missing % FORGOTTEN_AFTER_MS > 0);
+    fn delay_ms(self, now: i64, max_delay: i64) -> i64 {
+        let remaining_ms = (self.expires_at - now).max(0);
+        let count = remaining_ms / FORGOTTEN_AFTER_MS + i64::from(remaining_ms % FORGOTTEN_AFTER_MS > 0);
         // One second, doubled by each further failure.
-        if count < FREE_FAILURES { 0 } else { (1_000 << (count - FREE_FAILURES).min(MAX_COUNTED)).min(most) }
+        if count < FREE_FAILURES {
+            0
+        } else {
+            (1_000 << (count - FREE_FAILURES).min(MAX_COUNTED)).min(max_delay)
+        }
     }
 }
 
-/// The turns of attempts at one address, whatever the names. After many failures an address has one turn in
-/// some seconds, also for attempts at the same time.
+/// The turns of attempts at one address, for all names together. After many failures an address has one turn
+/// in some seconds, also for attempts at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressTurns {
     failures: FailureCount,
@@ -80,8 +84,8 @@ impl AddressTurns {
     ///
     /// # Errors
     /// Returns the retry delay in milliseconds, without counting, if too many attempts wait for a turn.
-    pub fn begin(&mut self, now: i64) -> Result<i64, i64> {
-        let interval = self.failures.hold_ms(now);
+    pub fn take_turn(&mut self, now: i64) -> Result<i64, i64> {
+        let interval = self.failures.admission_delay_ms(now);
         let turn_at = if interval == 0 { now } else { self.last_turn_at.max(now) + interval };
         let delay = turn_at - now;
         if delay > MAX_TURN_DELAY_MS {
@@ -129,7 +133,7 @@ mod tests {
         assert_eq!(failures.retry_delay_ms(now), 0, "who waited may try");
         assert_eq!((failures.retry_delay_ms(now - 500), failures.retry_delay_ms(now + 500)), (500, 0));
         // All failures expire in the end.
-        assert_eq!(failures.hold_ms(now + MAX_COUNTED * FORGOTTEN_AFTER_MS), 0);
+        assert_eq!(failures.admission_delay_ms(now + MAX_COUNTED * FORGOTTEN_AFTER_MS), 0);
     }
 
     #[test]
@@ -151,46 +155,48 @@ mod tests {
         let mut failures = FailureCount::default();
         let mut holds = Vec::new();
         for _ in 0..30 {
-            holds.push(failures.hold_ms(0) / 1_000);
+            holds.push(failures.admission_delay_ms(0) / 1_000);
             failures.add(0);
         }
         assert_eq!(holds[..9], [0, 0, 0, 0, 0, 1, 2, 4, 8]);
         assert!(holds[9..].iter().all(|hold| *hold == 8), "{holds:?}");
-        assert_eq!(failures.hold_ms((MAX_COUNTED - FREE_FAILURES + 1) * FORGOTTEN_AFTER_MS), 0);
-        assert_eq!(failures.hold_ms((MAX_COUNTED - FREE_FAILURES) * FORGOTTEN_AFTER_MS), 1_000);
+        assert_eq!(failures.admission_delay_ms((MAX_COUNTED - FREE_FAILURES + 1) * FORGOTTEN_AFTER_MS), 0);
+        assert_eq!(failures.admission_delay_ms((MAX_COUNTED - FREE_FAILURES) * FORGOTTEN_AFTER_MS), 1_000);
     }
 
     #[test]
     fn attempts_at_an_address_take_turns_and_the_line_is_bounded() {
         // At once: five without a delay, and then each a second, two, four or eight after the one before.
         let mut turns = AddressTurns::default();
-        let delays: Vec<_> = (0..14).map(|_| turns.begin(0)).collect();
-        let taken = [0, 0, 0, 0, 0, 1, 3, 7, 15, 23, 31].map(|seconds| Ok::<i64, i64>(seconds * 1_000));
-        assert_eq!(delays[..11], taken);
+        let delays: Vec<_> = (0..14).map(|_| turns.take_turn(0)).collect();
+        let expected_delays =
+            [0, 0, 0, 0, 0, 1, 3, 7, 15, 23, 31].map(|seconds| Ok::<i64, i64>(seconds * 1_000));
+        assert_eq!(delays[..11], expected_delays);
         assert_eq!(delays[11..], [Err::<i64, i64>(7_000); 3], "who is refused takes no turn");
-        assert_eq!(turns.begin(6_999), Err(1));
-        assert_eq!(turns.begin(7_000), Ok(32_000));
+        assert_eq!(turns.take_turn(6_999), Err(1));
+        assert_eq!(turns.take_turn(7_000), Ok(32_000));
     }
 
     #[test]
     fn an_address_tries_450_passwords_in_an_hour() {
-        let (mut turns, mut now, mut tried) = (AddressTurns::default(), 0, 0);
-        // Whoever tries as soon as possible, from the moment when all counts are at their maximum.
+        let (mut turns, mut now, mut attempts) = (AddressTurns::default(), 0, 0);
+        // Attempts are made as early as possible, also when all counts are at their maximum.
         let mut times = Vec::new();
         while now < 4 * 3_600_000 {
-            match turns.begin(now) {
+            match turns.take_turn(now) {
                 Ok(delay) => {
                     times.push(now + delay);
-                    tried += 1;
+                    attempts += 1;
                 }
                 Err(wait) => now += wait,
             }
         }
-        assert!(tried > 1_000);
-        let in_hour = |begin: i64| times.iter().filter(|at| (begin..begin + 3_600_000).contains(*at)).count();
-        assert_eq!(in_hour(3_600_000), 450);
+        assert!(attempts > 1_000);
+        let attempts_in_hour =
+            |begin: i64| times.iter().filter(|at| (begin..begin + 3_600_000).contains(*at)).count();
+        assert_eq!(attempts_in_hour(3_600_000), 450);
         // The first hour has the free attempts and the shorter intervals in addition.
-        assert_eq!(in_hour(0), 450 + 7);
+        assert_eq!(attempts_in_hour(0), 450 + 7);
     }
 
     #[test]
@@ -201,14 +207,14 @@ mod tests {
             times.push(now);
             now += failures.retry_delay_ms(now);
         }
-        let until = |hours: i64| times.iter().filter(|at| **at < hours * 3_600_000).count();
-        assert_eq!(until(11) - until(1), 600);
-        assert!(until(1) <= 70, "{}", until(1));
+        let attempts_before = |hours: i64| times.iter().filter(|at| **at < hours * 3_600_000).count();
+        assert_eq!(attempts_before(11) - attempts_before(1), 600);
+        assert!(attempts_before(1) <= 70, "{}", attempts_before(1));
     }
 
     #[test]
     fn a_network_of_ipv6_is_one_address() {
-        for (address, one) in [
+        for (address, expected) in [
             ("192.0.2.7", "192.0.2.7"),
             ("::ffff:192.0.2.7", "192.0.2.7"),
             ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
@@ -216,7 +222,7 @@ mod tests {
             ("::1", "::1"),
         ] {
             let parse = |text: &str| text.parse::<IpAddr>().expect("an address");
-            assert_eq!(failure_address(parse(address)), parse(one));
+            assert_eq!(failure_address(parse(address)), parse(expected));
         }
     }
 }

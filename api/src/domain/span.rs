@@ -49,15 +49,15 @@ pub struct Totals {
 }
 
 impl Sum for Totals {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            tasks: sum.tasks.saturating_add(one.tasks),
-            tasks_succeeded: sum.tasks_succeeded.saturating_add(one.tasks_succeeded),
-            tasks_erred: sum.tasks_erred.saturating_add(one.tasks_erred),
-            tasks_retried: sum.tasks_retried.saturating_add(one.tasks_retried),
-            compute_seconds: sum.compute_seconds + one.compute_seconds,
-            transfer_seconds: sum.transfer_seconds + one.transfer_seconds,
-            bytes: sum.bytes.saturating_add(one.bytes),
+    fn sum<I: Iterator<Item = Self>>(totals: I) -> Self {
+        totals.fold(Self::default(), |sum, item| Self {
+            tasks: sum.tasks.saturating_add(item.tasks),
+            tasks_succeeded: sum.tasks_succeeded.saturating_add(item.tasks_succeeded),
+            tasks_erred: sum.tasks_erred.saturating_add(item.tasks_erred),
+            tasks_retried: sum.tasks_retried.saturating_add(item.tasks_retried),
+            compute_seconds: sum.compute_seconds + item.compute_seconds,
+            transfer_seconds: sum.transfer_seconds + item.transfer_seconds,
+            bytes: sum.bytes.saturating_add(item.bytes),
         })
     }
 }
@@ -130,38 +130,42 @@ impl Spans {
 
     /// Returns the end of each span's subtree.
     fn ends(&self, now: i64) -> HashMap<SpanId, i64> {
-        let place: HashMap<SpanId, usize> =
+        let index_by_id: HashMap<SpanId, usize> =
             self.0.iter().enumerate().map(|(index, span)| (span.id, index)).collect();
-        let parents: Vec<Option<usize>> =
-            self.0.iter().map(|span| span.parent.and_then(|parent| place.get(&parent).copied())).collect();
+        let parents: Vec<Option<usize>> = self
+            .0
+            .iter()
+            .map(|span| span.parent.and_then(|parent| index_by_id.get(&parent).copied()))
+            .collect();
         let mut ends: Vec<i64> = self.0.iter().map(|span| end(span, now)).collect();
         // Processes children before parents: a span is ready when all of its children are processed.
-        let mut waits_for = vec![0_usize; parents.len()];
-        parents.iter().flatten().for_each(|parent| waits_for[*parent] += 1);
-        let mut ready: Vec<usize> = (0..parents.len()).filter(|index| waits_for[*index] == 0).collect();
-        let mut had_turn = vec![false; parents.len()];
+        let mut pending_children = vec![0_usize; parents.len()];
+        parents.iter().flatten().for_each(|parent| pending_children[*parent] += 1);
+        let mut ready: Vec<usize> =
+            (0..parents.len()).filter(|index| pending_children[*index] == 0).collect();
+        let mut is_processed = vec![false; parents.len()];
         while let Some(index) = ready.pop() {
-            had_turn[index] = true;
+            is_processed[index] = true;
             if let Some(parent) = parents[index] {
                 ends[parent] = ends[parent].max(ends[index]);
-                waits_for[parent] -= 1;
-                if waits_for[parent] == 0 {
+                pending_children[parent] -= 1;
+                if pending_children[parent] == 0 {
                     ready.push(parent);
                 }
             }
         }
         // The remaining spans are their own ancestors, which Dask never reports. The spans of a cycle end
         // together.
-        for first in 0..parents.len() {
-            let mut circle = Vec::new();
-            let mut next = Some(first);
-            while let Some(index) = next.filter(|index| !had_turn[*index]) {
-                had_turn[index] = true;
-                circle.push(index);
-                next = parents[index];
+        for start in 0..parents.len() {
+            let mut cycle = Vec::new();
+            let mut current = Some(start);
+            while let Some(index) = current.filter(|index| !is_processed[*index]) {
+                is_processed[index] = true;
+                cycle.push(index);
+                current = parents[index];
             }
-            let latest = circle.iter().map(|index| ends[*index]).max();
-            circle
+            let latest = cycle.iter().map(|index| ends[*index]).max();
+            cycle
                 .into_iter()
                 .zip(latest.into_iter().cycle())
                 .for_each(|(index, latest)| ends[index] = latest);
@@ -205,15 +209,20 @@ pub fn thread_milliseconds(active: &[(i64, i64)], history: &[(i64, i64)]) -> Opt
     if history.is_empty() {
         return None;
     }
-    let until = history.iter().skip(1).map(|(at, _)| *at).chain([i64::MAX]);
-    let steps: Vec<(i64, i64, i64)> =
-        history.iter().zip(until).map(|((at, threads), until)| (*at, until, *threads)).collect();
+    let step_ends = history.iter().skip(1).map(|(step_start, _)| *step_start).chain([i64::MAX]);
+    let steps: Vec<(i64, i64, i64)> = history
+        .iter()
+        .zip(step_ends)
+        .map(|((step_start, threads), step_end)| (*step_start, step_end, *threads))
+        .collect();
     let mut thread_milliseconds: i128 = 0;
     for (start, end) in active {
         // Skips the steps that end before the range.
-        let first = steps.partition_point(|(_, until, _)| until <= start);
-        for (at, until, threads) in steps[first..].iter().take_while(|(at, ..)| at < end) {
-            let shared = (*end).min(*until) - (*start).max(*at);
+        let first_step = steps.partition_point(|(_, step_end, _)| step_end <= start);
+        for (step_start, step_end, threads) in
+            steps[first_step..].iter().take_while(|(step_start, ..)| step_start < end)
+        {
+            let shared = (*end).min(*step_end) - (*start).max(*step_start);
             thread_milliseconds += i128::from(shared.max(0)) * i128::from(*threads);
         }
     }

@@ -7,7 +7,7 @@
 //! arrival for each recently read cluster, and one floor for all others. The floor lies so far back that
 //! every earlier arrival is committed.
 //!
-//! Alerts and groups of errors belong to no single cluster. Their changes are ordered by row in the same way,
+//! Alerts and error groups belong to no single cluster. Their changes are ordered by row in the same way,
 //! so a position in their streams holds arrivals of rows in place of clusters.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub enum Stream {
     Any = 7,
     /// Alerts.
     Alerts = 8,
-    /// Groups of errors.
+    /// Error groups.
     ErrorGroups = 9,
 }
 
@@ -171,11 +171,11 @@ impl Position {
         let mut bytes = vec![VERSION, stream as u8];
         write_integer(floor, &mut bytes);
         write_integer(i64::try_from(arrivals.len()).unwrap_or(i64::MAX), &mut bytes);
-        let mut before = 0;
+        let mut previous_key = 0;
         for (key, arrival) in arrivals {
-            write_varint(key.0 - before, &mut bytes);
+            write_varint(key.0 - previous_key, &mut bytes);
             write_integer(*arrival - floor, &mut bytes);
-            before = key.0;
+            previous_key = key.0;
         }
         if let Some(PartialArrival { cluster, arrival, at, id }) = self.part {
             write_integer(cluster.0, &mut bytes);
@@ -194,43 +194,46 @@ impl Position {
             return None;
         }
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-        let (&[version, of], mut rest) = bytes.split_first_chunk::<2>()?;
-        let written_for = [stream, Stream::Any].into_iter().find(|stream| *stream as u8 == of)?;
+        let (&[version, stream_code], mut remainder) = bytes.split_first_chunk::<2>()?;
+        let cursor_stream = [stream, Stream::Any].into_iter().find(|stream| *stream as u8 == stream_code)?;
         if version != VERSION {
             return None;
         }
-        let (floor, count) = (read_integer(&mut rest)?, read_integer(&mut rest)?);
+        let (floor, count) = (read_integer(&mut remainder)?, read_integer(&mut remainder)?);
         let (mut arrivals, mut key) = (BTreeMap::new(), 0_u128);
         for _ in 0..count {
-            key = key.checked_add(read_varint(&mut rest).filter(|step| *step > 0)?)?;
-            let after = read_integer(&mut rest).filter(|after| *after > 0)?;
-            arrivals.insert(ArrivalKey(key), floor.checked_add(after)?);
+            key = key.checked_add(read_varint(&mut remainder).filter(|step| *step > 0)?)?;
+            let lead = read_integer(&mut remainder).filter(|lead| *lead > 0)?;
+            arrivals.insert(ArrivalKey(key), floor.checked_add(lead)?);
         }
-        let part = if rest.is_empty() {
+        let part = if remainder.is_empty() {
             None
         } else {
-            let (cluster, arrival, at) =
-                (ClusterId(read_integer(&mut rest)?), read_integer(&mut rest)?, read_integer(&mut rest)?);
-            Some(PartialArrival { cluster, arrival, at, id: Uuid::from_slice(rest).ok()? })
+            let (cluster, arrival, at) = (
+                ClusterId(read_integer(&mut remainder)?),
+                read_integer(&mut remainder)?,
+                read_integer(&mut remainder)?,
+            );
+            Some(PartialArrival { cluster, arrival, at, id: Uuid::from_slice(remainder).ok()? })
         };
         let position = Self { floor, arrivals, part };
         // Each position has one cursor. Other encodings of it are not accepted.
-        if position.cursor(written_for) != cursor {
+        if position.cursor(cursor_stream) != cursor {
             return None;
         }
-        let is_usable = written_for == stream || stream.is_of_clusters();
+        let is_usable = cursor_stream == stream || stream.is_of_clusters();
         Some(if is_usable { position } else { Self::at(floor) })
     }
 }
 
 /// Appends a number as a varint.
 fn write_varint(number: u128, bytes: &mut Vec<u8>) {
-    let mut left = number;
-    while left >= 0x80 {
-        bytes.push(left.to_le_bytes()[0] | 0x80);
-        left >>= 7;
+    let mut remainder = number;
+    while remainder >= 0x80 {
+        bytes.push(remainder.to_le_bytes()[0] | 0x80);
+        remainder >>= 7;
     }
-    bytes.push(left.to_le_bytes()[0]);
+    bytes.push(remainder.to_le_bytes()[0]);
 }
 
 fn write_integer(number: i64, bytes: &mut Vec<u8>) {
@@ -240,8 +243,8 @@ fn write_integer(number: i64, bytes: &mut Vec<u8>) {
 fn read_varint(bytes: &mut &[u8]) -> Option<u128> {
     let mut number = 0_u128;
     for shift in (0..128).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
+        let (byte, remainder) = bytes.split_first()?;
+        *bytes = remainder;
         number |= u128::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
             return Some(number);

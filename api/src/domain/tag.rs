@@ -83,8 +83,8 @@ impl Tag {
 pub fn check<'a>(
     tags: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
 ) -> Result<Vec<Tag>, Vec<TagError>> {
-    let (mut found, mut keys, mut errors) = (Vec::new(), BTreeSet::new(), Vec::new());
-    let mut wrong = |error| {
+    let (mut checked_tags, mut keys, mut errors) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let mut add_error = |error| {
         if !errors.contains(&error) {
             errors.push(error);
         }
@@ -93,17 +93,17 @@ pub fn check<'a>(
         match Tag::new(key, value) {
             Ok(tag) => {
                 if !keys.insert(tag.key.clone()) {
-                    wrong(TagError::Twice);
+                    add_error(TagError::Twice);
                 }
-                found.push(tag);
+                checked_tags.push(tag);
             }
-            Err(error) => wrong(error),
+            Err(error) => add_error(error),
         }
     }
-    if found.len() > MAX_TAGS {
-        wrong(TagError::TooMany);
+    if checked_tags.len() > MAX_TAGS {
+        add_error(TagError::TooMany);
     }
-    if errors.is_empty() { Ok(found) } else { Err(errors) }
+    if errors.is_empty() { Ok(checked_tags) } else { Err(errors) }
 }
 
 /// Creates a pattern: all tags with a key, or only those with a value.
@@ -115,8 +115,8 @@ pub fn pattern(key: &str, value: Option<&str>) -> Result<TagPattern, TagError> {
     Ok(TagPattern { key: tag.key, value: value.map(|_| tag.value) })
 }
 
-fn is_valid_text(text: &str, most: usize) -> bool {
-    text.chars().count() <= most && !text.contains(char::is_control)
+fn is_valid_text(text: &str, max_characters: usize) -> bool {
+    text.chars().count() <= max_characters && !text.contains(char::is_control)
 }
 
 #[cfg(test)]

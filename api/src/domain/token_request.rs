@@ -34,32 +34,32 @@ pub struct PendingRequest {
 /// none if there is room. Returns `None` if the new request is refused.
 #[must_use]
 pub fn admit(mut pending: Vec<PendingRequest>, address: &str) -> Option<Vec<String>> {
-    let of_address = pending.iter().filter(|request| request.address == address).count();
-    if of_address >= MAX_OF_ADDRESS {
+    let address_count = pending.iter().filter(|request| request.address == address).count();
+    if address_count >= MAX_OF_ADDRESS {
         return None;
     }
     let network = network_of(address);
     let mut dropped = Vec::new();
     // Requests that arrived at the same time can exceed the limits by a few.
-    let mut drop_one = |pending: &mut Vec<PendingRequest>, crowded: &str| {
-        let at = if crowded == network {
-            let (at, most) = oldest_of_largest_address(pending, crowded)?;
-            (of_address < most).then_some(at)?
+    let mut drop_request = |pending: &mut Vec<PendingRequest>, crowded_network: &str| {
+        let index = if crowded_network == network {
+            let (index, largest_count) = oldest_of_largest_address(pending, crowded_network)?;
+            (address_count < largest_count).then_some(index)?
         } else {
-            oldest_of_largest_address(pending, crowded)?.0
+            oldest_of_largest_address(pending, crowded_network)?.0
         };
-        dropped.push(pending.swap_remove(at).identifier);
+        dropped.push(pending.swap_remove(index).identifier);
         Some(())
     };
     if network.starts_with(PROXY_MARK) {
         while count_of(&pending, &network) >= MAX_OF_PROXY {
-            drop_one(&mut pending, &network)?;
+            drop_request(&mut pending, &network)?;
         }
     }
     while pending.len() >= MAX_PENDING {
-        let crowded = largest_network(&pending)?;
-        let is_smaller = count_of(&pending, &network) < count_of(&pending, &crowded);
-        drop_one(&mut pending, if is_smaller { &crowded } else { &network })?;
+        let crowded_network = largest_network(&pending)?;
+        let is_smaller = count_of(&pending, &network) < count_of(&pending, &crowded_network);
+        drop_request(&mut pending, if is_smaller { &crowded_network } else { &network })?;
     }
     Some(dropped)
 }
@@ -67,8 +67,8 @@ pub fn admit(mut pending: Vec<PendingRequest>, address: &str) -> Option<Vec<Stri
 /// Returns the network of a displayed address. All clients of an untrusted proxy are in one network,
 /// because such a proxy can report any address.
 fn network_of(address: &str) -> String {
-    if let Some(at) = address.find(PROXY_MARK) {
-        return address[at..].to_owned();
+    if let Some(mark_start) = address.find(PROXY_MARK) {
+        return address[mark_start..].to_owned();
     }
     match address.parse() {
         Ok(IpAddr::V4(address)) => IpAddr::V4((address.to_bits() >> 8 << 8).into()).to_string(),
@@ -89,22 +89,23 @@ fn largest_network(pending: &[PendingRequest]) -> Option<String> {
 /// Returns the position of the oldest request of the network's address with the most requests, and their
 /// number.
 fn oldest_of_largest_address(pending: &[PendingRequest], network: &str) -> Option<(usize, usize)> {
-    let within = || pending.iter().enumerate().filter(|(_, request)| network_of(&request.address) == network);
-    let (address, most) =
-        largest(within().map(|(_, request)| (request.address.as_str(), request.created_at)))?;
-    let of_address = within().filter(|(_, request)| request.address == address);
-    let (at, _) = of_address
+    let requests_of_network =
+        || pending.iter().enumerate().filter(|(_, request)| network_of(&request.address) == network);
+    let (address, count) =
+        largest(requests_of_network().map(|(_, request)| (request.address.as_str(), request.created_at)))?;
+    let requests_of_address = requests_of_network().filter(|(_, request)| request.address == address);
+    let (index, _) = requests_of_address
         .min_by(|(_, a), (_, b)| (a.created_at.0, &a.identifier).cmp(&(b.created_at.0, &b.identifier)))?;
-    Some((at, most))
+    Some((index, count))
 }
 
 /// Returns the most frequent key and its number. Of several, it is the one with the earliest time.
 fn largest<K: Hash + Eq + Ord>(keys: impl Iterator<Item = (K, Timestamp)>) -> Option<(K, usize)> {
     let mut counts: HashMap<K, (usize, Timestamp)> = HashMap::new();
-    for (key, at) in keys {
-        let (count, first) = counts.entry(key).or_insert((0, at));
+    for (key, time) in keys {
+        let (count, earliest) = counts.entry(key).or_insert((0, time));
         *count += 1;
-        *first = if at.0 < first.0 { at } else { *first };
+        *earliest = if time.0 < earliest.0 { time } else { *earliest };
     }
     let (key, (count, _)) = counts.into_iter().max_by(|(a_key, a), (b_key, b)| {
         (a.0, Reverse(a.1.0), Reverse(a_key)).cmp(&(b.0, Reverse(b.1.0), Reverse(b_key)))
@@ -128,10 +129,10 @@ mod tests {
         (0..).zip(addresses).map(request).collect()
     }
 
-    fn addresses(networks: usize, of_network: usize, requests: usize) -> Vec<String> {
-        let place = |network: usize, host: usize| format!("10.{}.{}.{host}", network / 256, network % 256);
-        let hosts = (0..networks).flat_map(|network| (0..of_network).map(move |host| (network, host)));
-        hosts.flat_map(|(network, host)| vec![place(network, host); requests]).collect()
+    fn addresses(networks: usize, hosts_per_network: usize, requests: usize) -> Vec<String> {
+        let address = |network: usize, host: usize| format!("10.{}.{}.{host}", network / 256, network % 256);
+        let hosts = (0..networks).flat_map(|network| (0..hosts_per_network).map(move |host| (network, host)));
+        hosts.flat_map(|(network, host)| vec![address(network, host); requests]).collect()
     }
 
     fn dropped(addresses: Vec<String>, address: &str) -> Option<Vec<String>> {
@@ -151,12 +152,12 @@ mod tests {
         // Fifty addresses in fifty networks: the first of them has the oldest request.
         assert_eq!(dropped(addresses(50, 1, 20), "192.0.2.1"), Some(vec!["0".to_owned()]));
         // A network with more of them precedes one with older ones, and in it the address with most.
-        let mut crowd = addresses(49, 1, 20);
-        crowd.extend(vec!["198.51.100.1".to_owned(); 5]);
-        crowd.extend(vec!["198.51.100.2".to_owned(); 10]);
-        crowd.extend(vec!["198.51.100.3".to_owned(); 5]);
-        crowd[0] = "198.51.100.4".to_owned();
-        assert_eq!(dropped(crowd, "192.0.2.1"), Some(vec!["985".to_owned()]));
+        let mut mixed_addresses = addresses(49, 1, 20);
+        mixed_addresses.extend(vec!["198.51.100.1".to_owned(); 5]);
+        mixed_addresses.extend(vec!["198.51.100.2".to_owned(); 10]);
+        mixed_addresses.extend(vec!["198.51.100.3".to_owned(); 5]);
+        mixed_addresses[0] = "198.51.100.4".to_owned();
+        assert_eq!(dropped(mixed_addresses, "192.0.2.1"), Some(vec!["985".to_owned()]));
     }
 
     #[test]
@@ -175,7 +176,7 @@ mod tests {
         let proxied = |client: &str| format!("{client}{PROXY_MARK}172.17.0.1)");
         let clients = |number: usize| (0..number).map(move |at| proxied(&format!("203.0.113.{}", at % 200)));
         assert_eq!(dropped(clients(399).collect(), &proxied("192.0.2.1")), Some(vec![]));
-        // The first client has two requests, a new one none: the older of the two gives way.
+        // The first client has two requests, a new one none: the older of the two is dropped.
         assert_eq!(dropped(clients(400).collect(), &proxied("192.0.2.1")), Some(vec!["0".to_owned()]));
         assert_eq!(dropped(clients(400).collect(), &proxied("203.0.113.1")), None);
         assert_eq!(dropped(clients(400).collect(), "203.0.113.1"), Some(vec![]));

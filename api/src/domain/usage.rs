@@ -52,28 +52,28 @@ pub struct Usage {
 }
 
 impl AddAssign for Usage {
-    fn add_assign(&mut self, more: Self) {
-        self.thread_us = self.thread_us.saturating_add(more.thread_us);
-        self.unobserved_us = self.unobserved_us.saturating_add(more.unobserved_us);
-        self.worker_us = self.worker_us.saturating_add(more.worker_us);
-        self.memory_gib_us = self.memory_gib_us.saturating_add(more.memory_gib_us);
-        self.compute_us = self.compute_us.saturating_add(more.compute_us);
-        self.transfer_us = self.transfer_us.saturating_add(more.transfer_us);
-        self.cpu_us = sum_known(self.cpu_us, more.cpu_us);
-        self.noncpu_us = sum_known(self.noncpu_us, more.noncpu_us);
-        self.serialize_us = sum_known(self.serialize_us, more.serialize_us);
-        self.spill_us = sum_known(self.spill_us, more.spill_us);
-        self.overhead_us = sum_known(self.overhead_us, more.overhead_us);
-        self.failed_us = sum_known(self.failed_us, more.failed_us);
-        self.idle_us = sum_known(self.idle_us, more.idle_us);
-        self.tasks = self.tasks.saturating_add(more.tasks);
-        self.tasks_erred = self.tasks_erred.saturating_add(more.tasks_erred);
-        self.retries = self.retries.saturating_add(more.retries);
-        self.errors = self.errors.saturating_add(more.errors);
-        self.bytes = self.bytes.saturating_add(more.bytes);
-        self.spilled_bytes = self.spilled_bytes.saturating_add(more.spilled_bytes);
-        self.workers = self.workers.saturating_add(more.workers);
-        self.is_cut |= more.is_cut || self.is_saturated();
+    fn add_assign(&mut self, other: Self) {
+        self.thread_us = self.thread_us.saturating_add(other.thread_us);
+        self.unobserved_us = self.unobserved_us.saturating_add(other.unobserved_us);
+        self.worker_us = self.worker_us.saturating_add(other.worker_us);
+        self.memory_gib_us = self.memory_gib_us.saturating_add(other.memory_gib_us);
+        self.compute_us = self.compute_us.saturating_add(other.compute_us);
+        self.transfer_us = self.transfer_us.saturating_add(other.transfer_us);
+        self.cpu_us = sum_known(self.cpu_us, other.cpu_us);
+        self.noncpu_us = sum_known(self.noncpu_us, other.noncpu_us);
+        self.serialize_us = sum_known(self.serialize_us, other.serialize_us);
+        self.spill_us = sum_known(self.spill_us, other.spill_us);
+        self.overhead_us = sum_known(self.overhead_us, other.overhead_us);
+        self.failed_us = sum_known(self.failed_us, other.failed_us);
+        self.idle_us = sum_known(self.idle_us, other.idle_us);
+        self.tasks = self.tasks.saturating_add(other.tasks);
+        self.tasks_erred = self.tasks_erred.saturating_add(other.tasks_erred);
+        self.retries = self.retries.saturating_add(other.retries);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.spilled_bytes = self.spilled_bytes.saturating_add(other.spilled_bytes);
+        self.workers = self.workers.saturating_add(other.workers);
+        self.is_cut |= other.is_cut || self.is_saturated();
     }
 }
 
@@ -90,7 +90,7 @@ impl Usage {
 
     /// Returns true if one of the sums is saturated.
     fn is_saturated(&self) -> bool {
-        let known = [
+        let sums = [
             self.thread_us,
             self.unobserved_us,
             self.worker_us,
@@ -105,7 +105,7 @@ impl Usage {
             self.spilled_bytes,
             self.workers,
         ];
-        let perhaps = [
+        let optional_sums = [
             self.cpu_us,
             self.noncpu_us,
             self.serialize_us,
@@ -114,7 +114,7 @@ impl Usage {
             self.failed_us,
             self.idle_us,
         ];
-        known.contains(&SATURATED) || perhaps.contains(&Some(SATURATED))
+        sums.contains(&SATURATED) || optional_sums.contains(&Some(SATURATED))
     }
 
     /// Sets `is_cut` if one of the sums is saturated.
@@ -130,8 +130,8 @@ impl Usage {
     #[must_use]
     pub fn causes(&self) -> Vec<(Cause, i64)> {
         let observed = self.observed_us();
-        let most_idle = (observed - self.compute_us).max(0);
-        let known = [
+        let max_idle = (observed - self.compute_us).max(0);
+        let times = [
             (Cause::Unobserved, (self.unobserved_us > 0).then_some(self.thread_us.max(0) - observed)),
             (Cause::Cpu, self.cpu_us),
             (Cause::Waiting, self.noncpu_us),
@@ -139,18 +139,18 @@ impl Usage {
             (Cause::Spill, self.spill_us),
             (Cause::Overhead, self.overhead_us),
             (Cause::Failed, self.failed_us),
-            (Cause::Idle, self.idle_us.map(|idle| idle.min(most_idle))),
+            (Cause::Idle, self.idle_us.map(|idle| idle.min(max_idle))),
         ];
-        let mut left = self.thread_us.max(0);
-        let mut causes: Vec<(Cause, i64)> = known
+        let mut remaining = self.thread_us.max(0);
+        let mut causes: Vec<(Cause, i64)> = times
             .into_iter()
             .filter_map(|(cause, time)| {
-                let time = time?.clamp(0, left);
-                left -= time;
+                let time = time?.clamp(0, remaining);
+                remaining -= time;
                 Some((cause, time))
             })
             .collect();
-        causes.push((Cause::Unaccounted, left));
+        causes.push((Cause::Unaccounted, remaining));
         causes
     }
 

@@ -165,10 +165,10 @@ impl<const MAX: i64> Count<MAX> {
         self.0
     }
 
-    /// Returns the smaller of the number and `most`.
+    /// Returns the smaller of the number and `limit`.
     #[must_use]
-    pub fn at_most(self, most: i64) -> Self {
-        Self(self.0.min(most.max(0)))
+    pub fn at_most(self, limit: i64) -> Self {
+        Self(self.0.min(limit.max(0)))
     }
 }
 
@@ -236,14 +236,14 @@ impl<const MAX: u64> Seconds<MAX> {
 
     /// Returns the value clamped to a range.
     #[must_use]
-    pub fn within(self, least: f64, most: f64) -> Self {
-        Self(self.0.clamp(least, most))
+    pub fn within(self, min: f64, max: f64) -> Self {
+        Self(self.0.clamp(min, max))
     }
 
-    /// Returns the smaller of the value and `most`.
+    /// Returns the smaller of the value and `limit`.
     #[must_use]
-    pub fn at_most(self, most: f64) -> Self {
-        Self(self.0.min(most.max(0.0)))
+    pub fn at_most(self, limit: f64) -> Self {
+        Self(self.0.min(limit.max(0.0)))
     }
 }
 

@@ -28,19 +28,19 @@ pub fn escape(
     if !text.chars().any(&is_escaped) {
         return Cow::Borrowed(text);
     }
-    let mut written = String::with_capacity(text.len() + 16);
+    let mut escaped = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         if is_escaped(character) {
-            push(character, &mut written);
+            push(character, &mut escaped);
         } else {
-            written.push(character);
+            escaped.push(character);
         }
     }
-    Cow::Owned(written)
+    Cow::Owned(escaped)
 }
 
-fn push_code_point(character: char, shown: &mut String) {
-    write!(shown, "\\u{{{:x}}}", u32::from(character)).expect("a text takes all");
+fn push_code_point(character: char, output: &mut String) {
+    write!(output, "\\u{{{:x}}}", u32::from(character)).expect("a text takes all");
 }
 
 /// Returns the value of `Content-Disposition` for a download with this name. The name is encoded in ASCII

@@ -1,5 +1,5 @@
-//! The Arrow streaming format: a schema, record batches, and an end-of-stream marker. Not every reader
-//! notices a missing marker after a broken connection.
+//! The Arrow streaming format: a schema, record batches, and an end-of-stream marker. Some readers do not
+//! notice that the marker is missing after a broken connection.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,13 +22,14 @@ use super::{
 pub(super) struct ArrowFile {
     schema: SchemaRef,
     writer: StreamWriter<Vec<u8>>,
-    columns: Vec<Values>,
-    rows: usize,
-    held: usize,
+    columns: Vec<ColumnBuilder>,
+    /// The number of rows in the builders.
+    row_count: usize,
+    buffered_bytes: usize,
 }
 
 /// The builder of a column's values.
-enum Values {
+enum ColumnBuilder {
     Text(StringBuilder),
     Texts(ListBuilder<StringBuilder>),
     Integer(Int64Builder),
@@ -40,32 +41,32 @@ enum Values {
 
 impl ArrowFile {
     pub(super) fn new(columns: &[Column]) -> Result<Self, EncodeError> {
-        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        let schema = Arc::new(Schema::new(columns.iter().map(schema_field).collect::<Vec<_>>()));
         let writer = StreamWriter::try_new(Vec::new(), &schema)?;
-        let columns = columns.iter().map(|column| Values::of(column.kind)).collect();
-        Ok(Self { schema, writer, columns, rows: 0, held: 0 })
+        let columns = columns.iter().map(|column| ColumnBuilder::of(column.kind)).collect();
+        Ok(Self { schema, writer, columns, row_count: 0, buffered_bytes: 0 })
     }
 }
 
 impl Encoder for ArrowFile {
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), EncodeError> {
-        for (values, cell) in self.columns.iter_mut().zip(cells) {
-            self.held += values.add(cell);
+    fn add_row(&mut self, cells: &[Cell<'_>]) -> Result<(), EncodeError> {
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            self.buffered_bytes += column.append(cell);
         }
-        self.rows += 1;
+        self.row_count += 1;
         Ok(())
     }
 
     fn buffered_bytes(&self) -> usize {
-        self.held
+        self.buffered_bytes
     }
 
     fn take_chunk(&mut self) -> Result<Vec<u8>, EncodeError> {
-        if self.rows > 0 {
-            let arrays = self.columns.iter_mut().map(Values::finish).collect();
+        if self.row_count > 0 {
+            let arrays = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
             self.writer.write(&RecordBatch::try_new(Arc::clone(&self.schema), arrays)?)?;
         }
-        (self.rows, self.held) = (0, 0);
+        (self.row_count, self.buffered_bytes) = (0, 0);
         Ok(std::mem::take(self.writer.get_mut()))
     }
 
@@ -75,10 +76,10 @@ impl Encoder for ArrowFile {
     }
 }
 
-fn field(column: &Column) -> Field {
+fn schema_field(column: &Column) -> Field {
     let data_type = match column.kind {
         Kind::Name | Kind::Text | Kind::Json => DataType::Utf8,
-        Kind::Texts => DataType::List(Arc::new(item())),
+        Kind::Texts => DataType::List(Arc::new(list_item_field())),
         Kind::Integer => DataType::Int64,
         Kind::Number => DataType::Float64,
         Kind::Boolean => DataType::Boolean,
@@ -89,18 +90,18 @@ fn field(column: &Column) -> Field {
     Field::new(&column.name, data_type, column.nullable).with_metadata(description)
 }
 
-/// Returns the item field of a list of texts.
-fn item() -> Field {
+/// Returns the field of the items of a list of texts.
+fn list_item_field() -> Field {
     Field::new("item", DataType::Utf8, false)
 }
 
 const UTC: &str = "UTC";
 
-impl Values {
+impl ColumnBuilder {
     fn of(kind: Kind) -> Self {
         match kind {
             Kind::Name | Kind::Text | Kind::Json => Self::Text(StringBuilder::new()),
-            Kind::Texts => Self::Texts(ListBuilder::new(StringBuilder::new()).with_field(item())),
+            Kind::Texts => Self::Texts(ListBuilder::new(StringBuilder::new()).with_field(list_item_field())),
             Kind::Integer => Self::Integer(Int64Builder::new()),
             Kind::Number => Self::Number(Float64Builder::new()),
             Kind::Boolean => Self::Boolean(BooleanBuilder::new()),
@@ -109,9 +110,9 @@ impl Values {
         }
     }
 
-    /// Appends a value and returns its approximate size in bytes. A value of another kind becomes null,
-    /// which is an error of the batch if the column is not nullable.
-    fn add(&mut self, cell: &Cell<'_>) -> usize {
+    /// Appends a value and returns its approximate size in bytes. A value of another kind becomes null. If
+    /// the column is not nullable, the null fails the record batch.
+    fn append(&mut self, cell: &Cell<'_>) -> usize {
         match self {
             Self::Text(values) => {
                 let text = match cell {
@@ -143,11 +144,15 @@ impl Values {
                 1
             }
             Self::Time(values) => {
-                values.append_option(if let Cell::Text(text) = cell { milliseconds(text) } else { None });
+                values.append_option(if let Cell::Text(text) = cell {
+                    parse_milliseconds(text)
+                } else {
+                    None
+                });
                 8
             }
             Self::Day(values) => {
-                values.append_option(if let Cell::Text(text) = cell { day(text) } else { None });
+                values.append_option(if let Cell::Text(text) = cell { parse_day(text) } else { None });
                 4
             }
         }
@@ -167,12 +172,13 @@ impl Values {
     }
 }
 
-fn milliseconds(text: &str) -> Option<i64> {
+/// Parses a time as the number of milliseconds since 1970-01-01 UTC.
+fn parse_milliseconds(text: &str) -> Option<i64> {
     Some(DateTime::parse_from_rfc3339(text).ok()?.timestamp_millis())
 }
 
 /// Parses a date as the number of days since 1970-01-01.
-fn day(text: &str) -> Option<i32> {
+fn parse_day(text: &str) -> Option<i32> {
     let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
     i32::try_from((day - NaiveDate::default()).num_days()).ok()
 }

@@ -11,116 +11,115 @@ use super::{
 use crate::domain::visible_text::{escape, is_unseen, without_controls};
 
 /// The prefix that makes a spreadsheet treat a cell as text.
-const TEXT: char = '\'';
+const TEXT_PREFIX: char = '\'';
 
 /// Returns true if a spreadsheet treats a cell that begins with this character as a formula. Some also
-/// accept the full-width forms. The prefix itself is guarded too, so that it can be removed again.
-fn begins_formula(character: char) -> bool {
-    matches!(character, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠' | TEXT)
+/// accept the full-width forms. The prefix itself is escaped too, so that it can be removed again.
+fn starts_formula(character: char) -> bool {
+    matches!(character, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠' | TEXT_PREFIX)
 }
 
 /// Returns true if a spreadsheet may treat this character as the end of a cell, because it separates
 /// lists by another character than a comma.
-fn separates(character: char) -> bool {
+fn is_separator(character: char) -> bool {
     matches!(character, ';' | '\t' | '\r' | '\n')
 }
 
-/// Copies a text. Calls `guard` instead for each character that could begin a formula: at the start of a
-/// cell, possibly after blanks.
-fn guard_formulas(text: &str, mut guard: impl FnMut(char, &mut String)) -> String {
-    let mut written = String::with_capacity(text.len() + 1);
-    let mut begins = true;
+/// Copies a text, and calls `escape_character` for each character that could begin a formula instead of
+/// copying it. Such a character is at the start of a cell, possibly after blanks.
+fn escape_formulas(text: &str, mut escape_character: impl FnMut(char, &mut String)) -> String {
+    let mut output = String::with_capacity(text.len() + 1);
+    let mut is_cell_start = true;
     for character in text.chars() {
-        if begins && begins_formula(character) {
-            guard(character, &mut written);
+        if is_cell_start && starts_formula(character) {
+            escape_character(character, &mut output);
         } else {
-            written.push(character);
+            output.push(character);
         }
-        begins = separates(character) || begins && (character.is_whitespace() || is_unseen(character));
+        is_cell_start =
+            is_separator(character) || is_cell_start && (character.is_whitespace() || is_unseen(character));
     }
-    written
+    output
 }
 
-/// Returns a text in which no spreadsheet sees a formula, in whole or in part, and no terminal a command.
-fn text(text: &str) -> String {
+/// Returns a text that no spreadsheet treats as a formula, in whole or in part, and no terminal as a command.
+fn escape_text(text: &str) -> String {
     let text = without_controls(text);
-    let quoted = guard_formulas(&text, |character, written| written.extend([TEXT, character]));
+    let quoted = escape_formulas(&text, |character, written| written.extend([TEXT_PREFIX, character]));
     // Some spreadsheets strip these characters before they look for a formula.
-    if quoted.starts_with(['\t', '\r', '\n']) { format!("{TEXT}{quoted}") } else { quoted }
+    if quoted.starts_with(['\t', '\r', '\n']) { format!("{TEXT_PREFIX}{quoted}") } else { quoted }
 }
 
-/// Returns equivalent JSON in which no spreadsheet sees a formula, and no terminal a command. JSON never
-/// begins with one of the signs itself, and separators occur only inside its strings.
-fn json(json: &str) -> String {
-    let mut is_number = true;
-    let guarded = guard_formulas(json, |character, written| {
-        // A bare number is not inside a string and is not a formula.
-        if is_number && written.is_empty() && character == '-' {
+/// Returns equivalent JSON that no spreadsheet treats as a formula, and no terminal as a command. JSON itself
+/// begins with no such character, except for a negative number, and separators occur only inside strings.
+fn escape_json(json: &str) -> String {
+    let escaped = escape_formulas(json, |character, written| {
+        // At the start of JSON, `-` is the sign of a number, which is not a formula.
+        if written.is_empty() && character == '-' {
             written.push(character);
         } else {
             push_escape(character, written);
         }
-        is_number = false;
     });
     // JSON requires escapes only for the control characters before the space.
     let needs_escape = |character: char| character > ' ' && character.is_control();
-    escape(&guarded, needs_escape, push_escape).into_owned()
+    escape(&escaped, needs_escape, push_escape).into_owned()
 }
 
 fn push_escape(character: char, json: &mut String) {
-    write!(json, "\\u{:04x}", u32::from(character)).expect("a text takes all");
+    write!(json, "\\u{:04x}", u32::from(character)).expect("writing to a string succeeds");
 }
 
 pub(super) struct CsvFile {
     writer: Writer<Vec<u8>>,
     kinds: Vec<Kind>,
-    held: usize,
+    buffered_bytes: usize,
 }
 
 impl CsvFile {
     pub(super) fn new(columns: &[Column]) -> Result<Self, EncodeError> {
-        let mut writer = writer();
+        let mut writer = new_writer();
         writer.write_record(columns.iter().map(|column| &column.name))?;
-        Ok(Self { writer, kinds: columns.iter().map(|column| column.kind).collect(), held: 0 })
+        Ok(Self { writer, kinds: columns.iter().map(|column| column.kind).collect(), buffered_bytes: 0 })
     }
 
-    fn write(&mut self, kind: Kind, cell: &Cell<'_>) -> Result<(), EncodeError> {
+    fn write_cell(&mut self, kind: Kind, cell: &Cell<'_>) -> Result<(), EncodeError> {
         let text = match cell {
-            Cell::Null => return self.field(""),
-            Cell::Text(value) if kind == Kind::Text => text(value),
-            Cell::Text(value) => return self.field(value),
-            Cell::Json(value) => json(value),
-            Cell::Texts(texts) => json(&serde_json::to_string(texts).expect("texts are JSON")),
+            Cell::Null => return self.write_field(""),
+            Cell::Text(value) if kind == Kind::Text => escape_text(value),
+            Cell::Text(value) => return self.write_field(value),
+            Cell::Json(value) => escape_json(value),
+            Cell::Texts(texts) => escape_json(&serde_json::to_string(texts).expect("texts are JSON")),
             Cell::Integer(number) => number.to_string(),
             // The shortest exact form, with an exponent where the number would be long.
             Cell::Number(number) => format!("{number:?}"),
             Cell::Boolean(value) => value.to_string(),
         };
-        self.field(&text)
+        self.write_field(&text)
     }
 
-    fn field(&mut self, text: &str) -> Result<(), EncodeError> {
-        self.held += text.len();
+    fn write_field(&mut self, text: &str) -> Result<(), EncodeError> {
+        self.buffered_bytes += text.len();
         Ok(self.writer.write_field(text)?)
     }
 }
 
 impl Encoder for CsvFile {
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), EncodeError> {
+    fn add_row(&mut self, cells: &[Cell<'_>]) -> Result<(), EncodeError> {
         for (index, cell) in cells.iter().enumerate() {
-            self.write(self.kinds[index], cell)?;
+            self.write_cell(self.kinds[index], cell)?;
         }
         Ok(self.writer.write_record(None::<&[u8]>)?)
     }
 
     fn buffered_bytes(&self) -> usize {
-        self.held
+        self.buffered_bytes
     }
 
     fn take_chunk(&mut self) -> Result<Vec<u8>, EncodeError> {
-        self.held = 0;
-        let written = std::mem::replace(&mut self.writer, writer());
-        Ok(written.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
+        self.buffered_bytes = 0;
+        let finished_writer = std::mem::replace(&mut self.writer, new_writer());
+        Ok(finished_writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
     }
 
     fn end(&mut self) -> Result<Vec<u8>, EncodeError> {
@@ -128,7 +127,7 @@ impl Encoder for CsvFile {
     }
 }
 
-fn writer() -> Writer<Vec<u8>> {
+fn new_writer() -> Writer<Vec<u8>> {
     WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new())
 }
 
@@ -136,10 +135,10 @@ fn writer() -> Writer<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn written(kind: Kind, cell: Cell<'_>) -> String {
+    fn write_one(kind: Kind, cell: Cell<'_>) -> String {
         let columns = [Column::new("a", Kind::Integer, false, ""), Column::new("b", kind, true, "")];
         let mut file = CsvFile::new(&columns).expect("names are written");
-        file.row(&[Cell::Integer(1), cell]).expect("a row of two");
+        file.add_row(&[Cell::Integer(1), cell]).expect("a row of two");
         String::from_utf8(file.take_chunk().expect("it is in memory")).expect("it is text")
     }
 
@@ -167,7 +166,7 @@ mod tests {
             ("x,\"y\"\r\n", "\"x,\"\"y\"\"\r\n\""),
             ("", ""),
         ] {
-            assert_eq!(written(Kind::Text, Cell::Text(text)), format!("a,b\r\n1,{cell}\r\n"));
+            assert_eq!(write_one(Kind::Text, Cell::Text(text)), format!("a,b\r\n1,{cell}\r\n"));
         }
     }
 
@@ -194,7 +193,7 @@ mod tests {
             ),
             (Kind::Text, Cell::Null, ""),
         ] {
-            assert_eq!(written(kind, cell), format!("a,b\r\n1,{expected}\r\n"));
+            assert_eq!(write_one(kind, cell), format!("a,b\r\n1,{expected}\r\n"));
         }
     }
 }

@@ -33,14 +33,14 @@ pub(crate) struct Export {
     pub(crate) description: String,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) columns: Arc<[Column]>,
-    pub(crate) of: ListParent,
+    pub(crate) parent: ListParent,
     /// The GraphQL document that queries a page.
     pub(super) document: String,
     pub(super) shape: Shape,
-    pub(super) page: i32,
+    pub(super) page_size: i32,
 }
 
-/// The way a list is read.
+/// The method of reading a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Page by page, through a connection.
@@ -70,8 +70,8 @@ pub(crate) struct Parameter {
 pub(crate) struct DefaultValue {
     /// In GraphQL syntax.
     graphql: String,
-    /// As the parameter takes it: JSON or plain text.
-    pub(crate) written: String,
+    /// In the syntax of the parameter: JSON or plain text.
+    pub(crate) text: String,
 }
 
 /// Returns all exports of the schema.
@@ -81,7 +81,7 @@ pub(crate) fn exports() -> Vec<Arc<Export>> {
 
 impl Export {
     fn new(schema: &Valid<CheckedSchema>, list: &List) -> Self {
-        let field = schema.type_field(list.of.type_name(), list.field);
+        let field = schema.type_field(list.parent.type_name(), list.field);
         let field = field.expect("the lists are fields of the schema");
         let shape = match list.field {
             FINE_METRICS => Shape::FineMetrics,
@@ -94,13 +94,13 @@ impl Export {
             .filter(|argument| !PAGING.contains(&argument.name.as_str()))
             .map(|argument| Parameter::new(schema, argument))
             .collect();
-        let document = document(list, field, shape, &parameters);
-        let name = kebab(list.field);
-        let path = match list.of.segment() {
+        let document = build_document(list, field, shape, &parameters);
+        let name = to_kebab_case(list.field);
+        let path = match list.parent.segment() {
             None => format!("/api/v1/export/{name}"),
             Some(parents) => format!("/api/v1/export/{parents}/{{id}}/{name}"),
         };
-        let columns = columns(schema, &document, shape);
+        let columns = selected_columns(schema, &document, shape);
         let document = match shape {
             // The list of spans checks the period.
             Shape::FineMetrics => {
@@ -113,13 +113,13 @@ impl Export {
         Self {
             name,
             path,
-            description: description(field, shape),
+            description: describe_list(field, shape),
             parameters,
             columns,
-            of: list.of,
+            parent: list.parent,
             document,
             shape,
-            page: list.page,
+            page_size: list.page_size,
         }
     }
 }
@@ -127,19 +127,19 @@ impl Export {
 impl Parameter {
     fn new(schema: &CheckedSchema, argument: &apollo_compiler::ast::InputValueDefinition) -> Self {
         let name = argument.ty.inner_named_type().as_str();
-        let is_word = match schema.types.get(name) {
+        let is_plain_text = match schema.types.get(name) {
             Some(ExtendedType::Enum(_)) => true,
             Some(ExtendedType::Scalar(_)) => !["BigInt", "Boolean", "Float", "Int", "JSON"].contains(&name),
             _ => false,
         };
-        let is_json = argument.ty.is_list() || !is_word;
+        let is_json = argument.ty.is_list() || !is_plain_text;
         let default = argument.default_value.as_ref().map(|default| DefaultValue {
             graphql: one_line(Some(&default.to_string())),
-            written: match guard::constant(default)
+            text: match guard::convert_constant(default)
                 .and_then(|default| default.into_json().ok())
                 .unwrap_or_default()
             {
-                serde_json::Value::String(word) if !is_json => word,
+                serde_json::Value::String(text) if !is_json => text,
                 value => value.to_string(),
             },
         });
@@ -155,10 +155,10 @@ impl Parameter {
 }
 
 /// Returns the description of the list, including the limit that replaces the argument `first`.
-fn description(field: &FieldDefinition, shape: Shape) -> String {
+fn describe_list(field: &FieldDefinition, shape: Shape) -> String {
     let mut description = one_line(field.description.as_deref());
     if is_bounded(field, shape) {
-        write!(description, " At most {UNPAGED} rows.").expect("a text takes all");
+        write!(description, " At most {UNPAGED} rows.").expect("writing to a string succeeds");
     }
     description
 }
@@ -170,10 +170,11 @@ fn is_bounded(field: &FieldDefinition, shape: Shape) -> bool {
 
 /// Returns the document that queries a page of a list, with the parameters as variables. The names of
 /// its own variables begin with an underscore.
-fn document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Parameter]) -> String {
-    let mut variables = format!("$_of: {}", list.of.identifier_type());
+fn build_document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Parameter]) -> String {
+    let mut variables = format!("$_of: {}", list.parent.identifier_type());
     let mut arguments = String::new();
-    let mut add = |text: std::fmt::Arguments<'_>| arguments.write_fmt(text).expect("a text takes all");
+    let mut add =
+        |text: std::fmt::Arguments<'_>| arguments.write_fmt(text).expect("writing to a string succeeds");
     if shape == Shape::Connection {
         variables.push_str(", $_first: Int, $_after: String");
         add(format_args!("first: $_first, after: $_after "));
@@ -182,7 +183,7 @@ fn document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Pa
     }
     for Parameter { name, ty, default, .. } in parameters {
         let default = default.as_ref().map(|default| format!(" = {}", default.graphql)).unwrap_or_default();
-        write!(variables, ", ${name}: {ty}{default}").expect("a text takes all");
+        write!(variables, ", ${name}: {ty}{default}").expect("writing to a string succeeds");
         add(format_args!("{name}: ${name} "));
     }
     let arguments = if arguments.is_empty() { arguments } else { format!("({})", arguments.trim_end()) };
@@ -192,12 +193,12 @@ fn document(list: &List, field: &FieldDefinition, shape: Shape, parameters: &[Pa
         Shape::Whole => columns.to_owned(),
         Shape::FineMetrics => format!("rows {{ {columns} }}"),
     };
-    let of = list.of.select(&format!("list: {field}{arguments} {{ {items} }}"));
-    format!("query({variables}) {{ of: {of} }}")
+    let parent = list.parent.select(&format!("list: {field}{arguments} {{ {items} }}"));
+    format!("query({variables}) {{ of: {parent} }}")
 }
 
 /// Returns the columns that a document selects.
-fn columns(schema: &Valid<CheckedSchema>, document: &str, shape: Shape) -> Arc<[Column]> {
+fn selected_columns(schema: &Valid<CheckedSchema>, document: &str, shape: Shape) -> Arc<[Column]> {
     let document = ExecutableDocument::parse_and_validate(schema, document, "export.graphql")
         .expect("the columns of a list are fields of its items");
     let operation = document.operations.get(None).expect("the document has one operation");
@@ -206,8 +207,8 @@ fn columns(schema: &Valid<CheckedSchema>, document: &str, shape: Shape) -> Arc<[
         Shape::Whole => &["of", "list"],
         Shape::FineMetrics => &["of", "list", "rows"],
     };
-    let items = path.iter().try_fold(operation.selection_set.clone(), |set, key| inside(&set, key));
-    let columns = Column::of(schema, &items.expect("the document asks for these"));
+    let items = path.iter().try_fold(operation.selection_set.clone(), |set, key| child_selection(&set, key));
+    let columns = Column::of(schema, &items.expect("the document selects these fields"));
     if shape != Shape::FineMetrics {
         return columns.into();
     }
@@ -216,16 +217,16 @@ fn columns(schema: &Valid<CheckedSchema>, document: &str, shape: Shape) -> Arc<[
 }
 
 /// Returns the selection set of the field with this response key.
-fn inside(set: &SelectionSet, key: &str) -> Option<SelectionSet> {
+fn child_selection(set: &SelectionSet, key: &str) -> Option<SelectionSet> {
     set.selections.iter().find_map(|selection| match selection {
         Selection::Field(field) => (field.response_key() == key).then(|| field.selection_set.clone()),
-        Selection::InlineFragment(fragment) => inside(&fragment.selection_set, key),
+        Selection::InlineFragment(fragment) => child_selection(&fragment.selection_set, key),
         Selection::FragmentSpread(_) => None,
     })
 }
 
 /// Converts a field name to kebab case: `taskGroups` becomes `task-groups`.
-fn kebab(field: &str) -> String {
+fn to_kebab_case(field: &str) -> String {
     field.chars().fold(String::new(), |mut name, letter| {
         if letter.is_ascii_uppercase() {
             name.push('-');
@@ -254,7 +255,7 @@ mod tests {
             for (name, field) in &object.fields {
                 let is_exported = LISTS
                     .iter()
-                    .any(|list| list.of.type_name() == parent.as_str() && list.field == name.as_str());
+                    .any(|list| list.parent.type_name() == parent.as_str() && list.field == name.as_str());
                 if field.ty.inner_named_type().ends_with("Connection") && !is_exported {
                     missing.push(format!("{parent}.{name}"));
                 }

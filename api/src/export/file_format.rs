@@ -69,7 +69,7 @@ pub(crate) enum EncodeError {
 /// An encoder of one format.
 pub(super) trait Encoder: Send {
     /// Adds a row.
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), EncodeError>;
+    fn add_row(&mut self, cells: &[Cell<'_>]) -> Result<(), EncodeError>;
 
     /// Returns the approximate size of the added rows, in bytes.
     fn buffered_bytes(&self) -> usize;
@@ -102,9 +102,9 @@ impl File {
     /// Adds the rows of a page. Returns a chunk of the file once it is complete.
     pub(crate) fn add(&mut self, page: &Page) -> Result<Option<Vec<u8>>, EncodeError> {
         let Self { export, encoder, rows } = self;
-        page.each(export, |cells| {
+        page.for_each_row(export, |cells| {
             *rows += 1;
-            encoder.row(cells)
+            encoder.add_row(cells)
         })?;
         if *rows < ROWS && encoder.buffered_bytes() < BYTES {
             return Ok(None);
@@ -115,8 +115,8 @@ impl File {
 
     /// Returns the rest of the file.
     pub(crate) fn end(mut self) -> Result<Vec<u8>, EncodeError> {
-        let mut rest = self.encoder.take_chunk()?;
-        rest.extend(self.encoder.end()?);
-        Ok(rest)
+        let mut last_chunk = self.encoder.take_chunk()?;
+        last_chunk.extend(self.encoder.end()?);
+        Ok(last_chunk)
     }
 }

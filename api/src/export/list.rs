@@ -51,11 +51,11 @@ impl ListParent {
     }
 
     /// Returns the selection that finds the object `$_of` and selects `inside` of it.
-    pub(super) fn select(self, inside: &str) -> String {
+    pub(super) fn select(self, selection: &str) -> String {
         match self {
-            Self::Account => format!("account(slug: $_of) {{ {inside} }}"),
-            Self::Cluster => format!("cluster(id: $_of) {{ {inside} }}"),
-            _ => format!("node(id: $_of) {{ ... on {} {{ {inside} }} }}", self.type_name()),
+            Self::Account => format!("account(slug: $_of) {{ {selection} }}"),
+            Self::Cluster => format!("cluster(id: $_of) {{ {selection} }}"),
+            _ => format!("node(id: $_of) {{ ... on {} {{ {selection} }} }}", self.type_name()),
         }
     }
 
@@ -70,13 +70,13 @@ impl ListParent {
 
 /// A list that can be exported.
 pub(super) struct List {
-    pub(super) of: ListParent,
+    pub(super) parent: ListParent,
     /// The schema field. The export takes its name and arguments.
     pub(super) field: &'static str,
     /// The selection on each item. Each leaf becomes a column.
     pub(super) columns: &'static str,
     /// The page size. It is small where texts may be long, or where an item's fields read many rows.
-    pub(super) page: i32,
+    pub(super) page_size: i32,
 }
 
 /// The page size for short rows.
@@ -176,50 +176,50 @@ const FINE_METRIC: &str = "context function activity unit value spanAttributable
 
 /// All exported lists: those with pages in the schema, and some without.
 pub(super) const LISTS: [List; 38] = [
-    list_of_account("clusters", CLUSTER, FEW_ROWS),
-    list_of_account("computations", COMPUTATION, SHORT_ROWS),
-    list_of_account("spans", SPAN, FEW_ROWS),
-    list_of_account("errors", ERROR, FEW_ROWS),
-    list_of_account("errorGroups", ERROR_GROUP, LONG_ROWS),
-    list_of_account("events", EVENT, LONG_ROWS),
-    list_of_account("logs", LOG_LINE, LONG_ROWS),
-    list_of_account("functions", FUNCTION, SHORT_ROWS),
-    list_of_account("usageTable", USAGE_ROW, SHORT_ROWS),
-    list_of_account("flags", FLAG, LONG_ROWS),
-    list_of_account("alerts", ALERT, LONG_ROWS),
-    list_of_account("alertRules", ALERT_RULE, LONG_ROWS),
-    list_of_account("alertDeliveries", ALERT_DELIVERY, LONG_ROWS),
-    list_of_account("performanceReports", PERFORMANCE_REPORT, SHORT_ROWS),
-    list_of_account("savedViews", SAVED_VIEW, SHORT_ROWS),
-    list_of_account("members", MEMBER, SHORT_ROWS),
-    list_of_account("invitations", INVITATION, SHORT_ROWS),
-    list_of_account("tokens", TOKEN, SHORT_ROWS),
-    list_of_account("schedulerTokens", TOKEN, SHORT_ROWS),
-    list_of_account("auditLog", AUDIT_ENTRY, SHORT_ROWS),
-    of(ListParent::Cluster, "computations", COMPUTATION, SHORT_ROWS),
-    of(ListParent::Cluster, "taskGroups", TASK_GROUP, SHORT_ROWS),
-    of(ListParent::Cluster, "spans", SPAN, FEW_ROWS),
-    of(ListParent::Cluster, "errors", ERROR, FEW_ROWS),
-    of(ListParent::Cluster, "events", EVENT, LONG_ROWS),
-    of(ListParent::Cluster, "logs", LOG_LINE, LONG_ROWS),
-    of(ListParent::Cluster, "flags", FLAG, LONG_ROWS),
-    of(ListParent::Cluster, "workers", WORKER, SHORT_ROWS),
-    of(ListParent::Cluster, "clients", CLIENT, SHORT_ROWS),
-    of(ListParent::Cluster, "threadHistory", THREAD_CHANGE, SHORT_ROWS),
-    of(ListParent::Cluster, "functions", FUNCTION, SHORT_ROWS),
-    of(ListParent::Cluster, "usageHours", USAGE_HOUR, SHORT_ROWS),
-    of(ListParent::Cluster, FINE_METRICS, FINE_METRIC, SHORT_ROWS),
-    of(ListParent::Computation, "taskGroups", TASK_GROUP, SHORT_ROWS),
-    of(ListParent::Computation, "errors", ERROR, FEW_ROWS),
-    of(ListParent::ErrorGroup, "occurrences", ERROR, FEW_ROWS),
-    of(ListParent::Span, "children", SPAN, FEW_ROWS),
-    of(ListParent::Span, "taskGroups", TASK_GROUP, SHORT_ROWS),
+    account_list("clusters", CLUSTER, FEW_ROWS),
+    account_list("computations", COMPUTATION, SHORT_ROWS),
+    account_list("spans", SPAN, FEW_ROWS),
+    account_list("errors", ERROR, FEW_ROWS),
+    account_list("errorGroups", ERROR_GROUP, LONG_ROWS),
+    account_list("events", EVENT, LONG_ROWS),
+    account_list("logs", LOG_LINE, LONG_ROWS),
+    account_list("functions", FUNCTION, SHORT_ROWS),
+    account_list("usageTable", USAGE_ROW, SHORT_ROWS),
+    account_list("flags", FLAG, LONG_ROWS),
+    account_list("alerts", ALERT, LONG_ROWS),
+    account_list("alertRules", ALERT_RULE, LONG_ROWS),
+    account_list("alertDeliveries", ALERT_DELIVERY, LONG_ROWS),
+    account_list("performanceReports", PERFORMANCE_REPORT, SHORT_ROWS),
+    account_list("savedViews", SAVED_VIEW, SHORT_ROWS),
+    account_list("members", MEMBER, SHORT_ROWS),
+    account_list("invitations", INVITATION, SHORT_ROWS),
+    account_list("tokens", TOKEN, SHORT_ROWS),
+    account_list("schedulerTokens", TOKEN, SHORT_ROWS),
+    account_list("auditLog", AUDIT_ENTRY, SHORT_ROWS),
+    list_of(ListParent::Cluster, "computations", COMPUTATION, SHORT_ROWS),
+    list_of(ListParent::Cluster, "taskGroups", TASK_GROUP, SHORT_ROWS),
+    list_of(ListParent::Cluster, "spans", SPAN, FEW_ROWS),
+    list_of(ListParent::Cluster, "errors", ERROR, FEW_ROWS),
+    list_of(ListParent::Cluster, "events", EVENT, LONG_ROWS),
+    list_of(ListParent::Cluster, "logs", LOG_LINE, LONG_ROWS),
+    list_of(ListParent::Cluster, "flags", FLAG, LONG_ROWS),
+    list_of(ListParent::Cluster, "workers", WORKER, SHORT_ROWS),
+    list_of(ListParent::Cluster, "clients", CLIENT, SHORT_ROWS),
+    list_of(ListParent::Cluster, "threadHistory", THREAD_CHANGE, SHORT_ROWS),
+    list_of(ListParent::Cluster, "functions", FUNCTION, SHORT_ROWS),
+    list_of(ListParent::Cluster, "usageHours", USAGE_HOUR, SHORT_ROWS),
+    list_of(ListParent::Cluster, FINE_METRICS, FINE_METRIC, SHORT_ROWS),
+    list_of(ListParent::Computation, "taskGroups", TASK_GROUP, SHORT_ROWS),
+    list_of(ListParent::Computation, "errors", ERROR, FEW_ROWS),
+    list_of(ListParent::ErrorGroup, "occurrences", ERROR, FEW_ROWS),
+    list_of(ListParent::Span, "children", SPAN, FEW_ROWS),
+    list_of(ListParent::Span, "taskGroups", TASK_GROUP, SHORT_ROWS),
 ];
 
-const fn list_of_account(field: &'static str, columns: &'static str, page: i32) -> List {
-    of(ListParent::Account, field, columns, page)
+const fn account_list(field: &'static str, columns: &'static str, page_size: i32) -> List {
+    list_of(ListParent::Account, field, columns, page_size)
 }
 
-const fn of(of: ListParent, field: &'static str, columns: &'static str, page: i32) -> List {
-    List { of, field, columns, page }
+const fn list_of(parent: ListParent, field: &'static str, columns: &'static str, page_size: i32) -> List {
+    List { parent, field, columns, page_size }
 }

@@ -89,27 +89,27 @@ enum Rows {
 }
 
 impl ExportReader {
-    /// Starts an export. `of` identifies the parent object; `parameters` are the field's arguments.
+    /// Starts an export. `parent` identifies the parent object; `parameters` are the field's arguments.
     pub(crate) fn new(
         export: Arc<Export>,
-        of: String,
+        parent: String,
         parameters: Map<String, Json>,
         origin: Origin,
     ) -> Self {
         let mut variables = parameters;
-        variables.insert("_of".to_owned(), of.into());
-        variables.insert("_first".to_owned(), export.page.into());
+        variables.insert("_of".to_owned(), parent.into());
+        variables.insert("_first".to_owned(), export.page_size.into());
         Self { export, variables, position: Position::Cursor(None), origin }
     }
 
     /// Returns the next page. `None` after the last one. A page may be empty without being the last.
-    pub(crate) async fn next(
+    pub(crate) async fn next_page(
         &mut self,
         source: &Source,
         viewer: &Viewer,
-        left: RateLimit,
+        rate_limit: RateLimit,
     ) -> Result<Option<Page>, ReadError> {
-        let next = self.read(source, viewer, left);
+        let next = self.read(source, viewer, rate_limit);
         tokio::time::timeout(source.timeout, next).await.map_err(|_| ReadError::Timeout(source.timeout))?
     }
 
@@ -117,13 +117,15 @@ impl ExportReader {
         &mut self,
         source: &Source,
         viewer: &Viewer,
-        left: RateLimit,
+        rate_limit: RateLimit,
     ) -> Result<Option<Page>, ReadError> {
         match std::mem::replace(&mut self.position, Position::End) {
             Position::End => Ok(None),
-            Position::Cursor(after) => self.read_response_page(source, viewer, left, after).await.map(Some),
+            Position::Cursor(after) => {
+                self.read_response_page(source, viewer, rate_limit, after).await.map(Some)
+            }
             Position::Span(cluster, after, packed) => {
-                self.fine_metrics(source, viewer, cluster, after, packed).await
+                self.read_fine_metrics(source, viewer, cluster, after, packed).await
             }
         }
     }
@@ -132,21 +134,21 @@ impl ExportReader {
         &mut self,
         source: &Source,
         viewer: &Viewer,
-        left: RateLimit,
+        rate_limit: RateLimit,
         after: Option<String>,
     ) -> Result<Page, ReadError> {
         let mut variables = self.variables.clone();
         variables.insert("_after".to_owned(), after.into());
-        let guarded = source.guard.check_own(&self.export.document, variables).await;
-        let request = guarded.map_err(ReadError::Refused)?.template.into_request();
+        let check_result = source.guard.check_own(&self.export.document, variables).await;
+        let request = check_result.map_err(ReadError::Refused)?.template.into_request();
         let (viewer, origin, now) = (viewer.clone(), self.origin, source.clock.now());
-        let execution = ExecutionContext { viewer, origin, rate_limit: left, now };
-        let run = source.schema.execute_pages(request, execution, &source.store, self.export.page);
-        let mut of = answer(run.await)?;
-        let Value::Object(of) = &mut of else { return Err(ReadError::NotFound) };
+        let execution = ExecutionContext { viewer, origin, rate_limit, now };
+        let page = source.schema.execute_pages(request, execution, &source.store, self.export.page_size);
+        let mut parent = extract_parent(page.await)?;
+        let Value::Object(parent) = &mut parent else { return Err(ReadError::NotFound) };
         let rows = match self.export.shape {
             Shape::FineMetrics => {
-                let number = of.get("number").and_then(|number| match number {
+                let number = parent.get("number").and_then(|number| match number {
                     Value::Number(number) => number.as_i64(),
                     _ => None,
                 });
@@ -154,9 +156,9 @@ impl ExportReader {
                 self.position = Position::Span(cluster, None, VecDeque::new());
                 Vec::new()
             }
-            Shape::Whole => items(of.swap_remove("list")),
+            Shape::Whole => items(parent.swap_remove("list")),
             Shape::Connection => {
-                let Some(Value::Object(mut list)) = of.swap_remove("list") else {
+                let Some(Value::Object(mut list)) = parent.swap_remove("list") else {
                     return Err(ReadError::NotFound);
                 };
                 if let Some(cursor) = next_cursor(list.get("pageInfo")) {
@@ -168,7 +170,7 @@ impl ExportReader {
         Ok(Page(Rows::ResponseRows(rows)))
     }
 
-    async fn fine_metrics(
+    async fn read_fine_metrics(
         &mut self,
         source: &Source,
         viewer: &Viewer,
@@ -184,11 +186,11 @@ impl ExportReader {
         let Some(last) = packed.back().map(|row| row.span_id) else { return Ok(None) };
         let unit = self.variables.get("unit").and_then(Json::as_str).map(str::to_owned);
         let account = viewer.account_id();
-        let read = run_blocking(move || -> Result<_, ReadCellsError> {
+        let result = run_blocking(move || -> Result<_, ReadCellsError> {
             let rows = unpack(account, &mut packed, unit.as_deref())?;
             Ok((rows, packed))
         });
-        let (rows, packed) = read.await.map_err(StoreError::from)?;
+        let (rows, packed) = result.await.map_err(StoreError::from)?;
         self.position = Position::Span(cluster, Some(last), packed);
         Ok(Some(Page(Rows::FineMetrics(rows))))
     }
@@ -202,26 +204,26 @@ fn unpack(
 ) -> Result<Vec<(Option<String>, Cells)>, ReadCellsError> {
     let (mut rows, mut cells) = (Vec::new(), 0);
     while let Some(row) = (cells < CELLS).then(|| packed.pop_front()).flatten() {
-        let of_a_span = row.span_id != NO_SPAN;
-        let span = of_a_span.then(|| global_span_id(account, row.cluster_id, row.span_id));
+        let has_span = row.span_id != NO_SPAN;
+        let span = has_span.then(|| global_span_id(account, row.cluster_id, row.span_id));
         // Labels are shared only within a span, because all of them together may be too many.
-        let read = CellReader::default().read(&row.cells, of_a_span)?.in_unit(unit);
-        cells += read.len();
-        rows.push((span, read));
+        let span_cells = CellReader::default().read(&row.cells, has_span)?.in_unit(unit);
+        cells += span_cells.len();
+        rows.push((span, span_cells));
     }
     Ok(rows)
 }
 
 /// Returns the data of a response, or its errors. Values that cannot be decrypted are null, as in every
 /// response.
-fn answer(response: Response) -> Result<Value, ReadError> {
-    let unsealed = |error: &ServerError| {
+fn extract_parent(response: Response) -> Result<Value, ReadError> {
+    let is_decryption_error = |error: &ServerError| {
         let code = error.extensions.as_ref().and_then(|extensions| extensions.get("code"));
         matches!(code, Some(Value::String(code)) if code == "KEY_MISSING" || code == "DAMAGED")
     };
-    let failed: Vec<_> = response.errors.into_iter().filter(|error| !unsealed(error)).collect();
-    if !failed.is_empty() {
-        return Err(ReadError::Refused(failed));
+    let errors: Vec<_> = response.errors.into_iter().filter(|error| !is_decryption_error(error)).collect();
+    if !errors.is_empty() {
+        return Err(ReadError::Refused(errors));
     }
     match response.data {
         Value::Object(mut data) => Ok(data.swap_remove("of").unwrap_or_default()),
@@ -260,15 +262,15 @@ impl Page {
 
     /// Returns the cost of the page in points: one per response field, and one per row of fine metrics.
     pub(crate) fn cost(&self, export: &Export) -> u64 {
-        let each = match &self.0 {
+        let cost_per_row = match &self.0 {
             Rows::ResponseRows(_) => export.columns.len(),
             Rows::FineMetrics(_) => 1,
         };
-        u64::try_from(self.len() * each).unwrap_or(u64::MAX)
+        u64::try_from(self.len() * cost_per_row).unwrap_or(u64::MAX)
     }
 
     /// Calls `row` with the cells of each row, one per column.
-    pub(super) fn each<E>(
+    pub(super) fn for_each_row<E>(
         &self,
         export: &Export,
         mut row: impl FnMut(&[Cell<'_>]) -> Result<(), E>,

@@ -23,10 +23,10 @@ const PARENTS: [(&str, &str, &str); 3] = [
 ];
 
 /// Returns all queries, under names such as `Account.clusters`.
-pub(super) fn questions() -> BTreeMap<String, String> {
+pub(super) fn queries() -> BTreeMap<String, String> {
     let schema = Schema::validation_schema();
-    let mut questions = BTreeMap::new();
-    for (parent, variable, around) in PARENTS {
+    let mut queries = BTreeMap::new();
+    for (parent, variable, template) in PARENTS {
         for (name, field) in fields(schema, parent).into_iter().flatten() {
             if field.arguments.is_empty() {
                 continue;
@@ -34,18 +34,18 @@ pub(super) fn questions() -> BTreeMap<String, String> {
             let (mut variables, mut arguments) = (variable.to_owned(), String::new());
             for argument in &field.arguments {
                 let (name, ty) = (&argument.name, &argument.ty);
-                write!(variables, "${name}: {ty} ").expect("a text takes all");
+                write!(variables, "${name}: {ty} ").expect("writing to a string succeeds");
                 if let Some(default) = &argument.default_value {
-                    write!(variables, "= {default} ").expect("a text takes all");
+                    write!(variables, "= {default} ").expect("writing to a string succeeds");
                 }
-                write!(arguments, "{name}: ${name} ").expect("a text takes all");
+                write!(arguments, "{name}: ${name} ").expect("writing to a string succeeds");
             }
             let selection = selection(schema, field.ty.inner_named_type(), DEPTH);
-            let body = around.replace("FIELD", &format!("{name}({arguments}){selection}"));
-            questions.insert(format!("{parent}.{name}"), format!("query({variables}) {body}"));
+            let body = template.replace("FIELD", &format!("{name}({arguments}){selection}"));
+            queries.insert(format!("{parent}.{name}"), format!("query({variables}) {body}"));
         }
     }
-    questions
+    queries
 }
 
 fn fields<'a>(
@@ -66,12 +66,12 @@ fn selection(schema: &CheckedSchema, name: &str, depth: usize) -> String {
         _ if depth == 0 => return "{ __typename }".to_owned(),
         _ => {}
     }
-    let mut selected = "{ __typename ".to_owned();
+    let mut text = "{ __typename ".to_owned();
     for (name, field) in fields(schema, name).into_iter().flatten() {
         if field.arguments.is_empty() {
-            let below = selection(schema, field.ty.inner_named_type(), depth - 1);
-            write!(selected, "{name}{below} ").expect("a text takes all");
+            let nested = selection(schema, field.ty.inner_named_type(), depth - 1);
+            write!(text, "{name}{nested} ").expect("writing to a string succeeds");
         }
     }
-    selected + "}"
+    text + "}"
 }

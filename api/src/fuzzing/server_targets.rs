@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
-use super::{lines, schema_queries::questions};
+use super::{lines, schema_queries::queries};
 use crate::{
     app::account::Accounts,
     auth::Authenticator,
@@ -43,14 +43,14 @@ const REPORT: &[u8] = include_bytes!("../../../fuzz/corpus/report/everything.jso
 const MAX_REPORTS: u32 = 2_000;
 
 /// The maximum size of a response, in bytes.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 /// A server that is reset periodically.
 pub struct FuzzServer {
     runtime: Runtime,
-    questions: BTreeMap<String, String>,
+    queries: BTreeMap<String, String>,
     seed: Seed,
-    world: Mutex<ServerState>,
+    state: Mutex<ServerState>,
 }
 
 /// The initial state of each server: a database with an account and a report.
@@ -71,7 +71,7 @@ struct ServerState {
 }
 
 /// A completely read response.
-struct Answer {
+struct FullResponse {
     status: StatusCode,
     body: Vec<u8>,
 }
@@ -89,9 +89,9 @@ impl FuzzServer {
     #[must_use]
     pub fn start() -> Self {
         let runtime = runtime();
-        let seed = runtime.block_on(Seed::make());
-        let world = runtime.block_on(ServerState::start(&seed));
-        Self { runtime, questions: questions(), seed, world: Mutex::new(world) }
+        let seed = runtime.block_on(Seed::create());
+        let state = runtime.block_on(ServerState::start(&seed));
+        Self { runtime, queries: queries(), seed, state: Mutex::new(state) }
     }
 
     pub(super) fn coiled(&self, bytes: &[u8]) {
@@ -102,11 +102,11 @@ impl FuzzServer {
             return;
         };
         // Other paths could revoke the token of these requests.
-        let is_tried = match method {
+        let is_in_scope = match method {
             Method::GET | Method::HEAD => uri.path().starts_with("/api/"),
             _ => uri.path().starts_with("/api/v2/"),
         };
-        if !is_tried {
+        if !is_in_scope {
             return;
         }
         let request = Request::builder().method(method).uri(uri);
@@ -117,72 +117,72 @@ impl FuzzServer {
     pub(super) fn filter(&self, bytes: &[u8]) {
         let [name, variables] = lines(bytes);
         let name = String::from_utf8_lossy(name);
-        let (Some(question), Ok(variables)) = (self.questions.get(&*name), serde_json::from_slice(variables))
+        let (Some(query), Ok(variables)) = (self.queries.get(&*name), serde_json::from_slice(variables))
         else {
             return;
         };
-        self.query(question, variables, None);
+        self.query(query, variables, None);
     }
 
     pub(super) fn stored_report(&self, bytes: &[u8]) {
         let send = || {
             let request = Request::post("/api/v1/reports").header(header::CONTENT_TYPE, "application/json");
-            let answer = self.send_request(request, bytes.to_vec());
-            answer.check();
-            (answer.status == StatusCode::OK).then(|| answer.json())
+            let response = self.send_request(request, bytes.to_vec());
+            response.check();
+            (response.status == StatusCode::OK).then(|| response.json())
         };
         let Some(acknowledgement) = send() else { return };
-        let again = send().expect("what was stored once is stored again");
-        assert_eq!(again["cluster_id"], acknowledgement["cluster_id"], "{again}");
+        let repeated = send().expect("a stored report is accepted again");
+        assert_eq!(repeated["cluster_id"], acknowledgement["cluster_id"], "{repeated}");
         // The stored report must be readable. Only one query per report, or nothing else would be done.
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         let of_clusters: Vec<&String> = self
-            .questions
+            .queries
             .iter()
             .filter(|(name, _)| name.starts_with("Cluster."))
             .map(|(_, text)| text)
             .collect();
-        let question =
+        let query =
             of_clusters[usize::try_from(hasher.finish() % of_clusters.len() as u64).expect("an index")];
-        self.query(question, Map::new(), acknowledgement["cluster_id"].as_i64());
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        world.reports += 1;
-        if world.reports >= MAX_REPORTS {
-            self.runtime.block_on(world.store.clone().close());
-            *world = self.runtime.block_on(ServerState::start(&self.seed));
+        self.query(query, Map::new(), acknowledgement["cluster_id"].as_i64());
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.reports += 1;
+        if state.reports >= MAX_REPORTS {
+            self.runtime.block_on(state.store.clone().close());
+            *state = self.runtime.block_on(ServerState::start(&self.seed));
         }
     }
 
     /// Runs a query of the schema, by default on the cluster of the initial state.
-    fn query(&self, question: &str, mut variables: Map<String, Value>, cluster: Option<i64>) {
-        if question.contains("$parent") {
+    fn query(&self, query: &str, mut variables: Map<String, Value>, cluster: Option<i64>) {
+        if query.contains("$parent") {
             let cluster = cluster.unwrap_or(self.seed.cluster);
             variables.entry("parent").or_insert_with(|| cluster.to_string().into());
         }
-        let body = json!({ "query": question, "variables": variables });
+        let body = json!({ "query": query, "variables": variables });
         let request = Request::post("/graphql").header(header::CONTENT_TYPE, "application/json");
         let request = request.header(header::ACCEPT, "application/graphql-response+json");
-        let answer = self.send_request(request, body.to_string().into_bytes());
-        assert!(matches!(answer.status, StatusCode::OK | StatusCode::BAD_REQUEST), "{}", answer.text());
-        let answer = answer.json();
-        for error in answer["errors"].as_array().into_iter().flatten() {
+        let response = self.send_request(request, body.to_string().into_bytes());
+        assert!(matches!(response.status, StatusCode::OK | StatusCode::BAD_REQUEST), "{}", response.text());
+        let response = response.json();
+        for error in response["errors"].as_array().into_iter().flatten() {
             let code = error["extensions"]["code"].as_str().unwrap_or_default();
-            let is_ours =
+            let is_server_fault =
                 ["", "INTERNAL_SERVER_ERROR", "UNAVAILABLE", "GRAPHQL_VALIDATION_FAILED"].contains(&code);
-            assert!(!is_ours, "{error} for {question}");
+            assert!(!is_server_fault, "{error} for {query}");
         }
     }
 
-    fn send_request(&self, request: request::Builder, body: Vec<u8>) -> Answer {
-        let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+    fn send_request(&self, request: request::Builder, body: Vec<u8>) -> FullResponse {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.runtime
-            .block_on(world.ask(request.header(header::AUTHORIZATION, &self.seed.authorization), body))
+            .block_on(state.send(request.header(header::AUTHORIZATION, &self.seed.authorization), body))
     }
 }
 
 impl Seed {
-    async fn make() -> Self {
+    async fn create() -> Self {
         let directory = TempDir::new().expect("a directory");
         let path = directory.path().join("seed.db");
         let (url, keys) = (url(&path), Keys::generate());
@@ -198,11 +198,12 @@ impl Seed {
         let scopes = [Scope::Ingest, Scope::Read, Scope::Admin];
         let token = accounts.create_token(&name, &name, &scopes, String::new(), None).await.expect("a token");
         let authorization = format!("Bearer {}", token.reveal());
-        let world = ServerState::of(store.clone());
+        let state = ServerState::of(store.clone());
         let request = Request::post("/api/v1/reports").header(header::CONTENT_TYPE, "application/json");
-        let answer = world.ask(request.header(header::AUTHORIZATION, &authorization), REPORT.to_vec()).await;
-        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
-        let cluster = answer.json()["cluster_id"].as_i64().expect("a number");
+        let response =
+            state.send(request.header(header::AUTHORIZATION, &authorization), REPORT.to_vec()).await;
+        assert_eq!(response.status, StatusCode::OK, "{}", response.text());
+        let cluster = response.json()["cluster_id"].as_i64().expect("a number");
         // Closing writes the WAL back into the database file.
         store.close().await;
         Self { directory, keys, authorization, cluster }
@@ -213,9 +214,9 @@ impl ServerState {
     async fn start(seed: &Seed) -> Self {
         let path = seed.directory.path().join("galvo.db");
         for ending in ["-wal", "-shm"] {
-            let beside = path.with_extension(format!("db{ending}"));
-            if beside.exists() {
-                fs::remove_file(beside).expect("a file that goes");
+            let wal_file = path.with_extension(format!("db{ending}"));
+            if wal_file.exists() {
+                fs::remove_file(wal_file).expect("a removable file");
             }
         }
         fs::copy(seed.directory.path().join("seed.db"), &path).expect("a copy");
@@ -232,12 +233,12 @@ impl ServerState {
         Self { store, router: router(state), reports: 0, _drain: drain }
     }
 
-    async fn ask(&self, request: request::Builder, body: Vec<u8>) -> Answer {
+    async fn send(&self, request: request::Builder, body: Vec<u8>) -> FullResponse {
         let request = request.body(Body::from(body)).expect("a request");
         let Ok(response) = self.router.clone().oneshot(request).await;
         let status = response.status();
-        let body = to_bytes(response.into_body(), MAX_ANSWER).await.expect("an answer that ends");
-        Answer { status, body: body.into() }
+        let body = to_bytes(response.into_body(), MAX_RESPONSE_BYTES).await.expect("an answer that ends");
+        FullResponse { status, body: body.into() }
     }
 }
 
@@ -245,7 +246,7 @@ fn url(path: &Path) -> StoreUrl {
     format!("sqlite://{}?mode=rwc", path.display()).parse().expect("an address")
 }
 
-impl Answer {
+impl FullResponse {
     fn text(&self) -> String {
         format!("{} {}", self.status, String::from_utf8_lossy(&self.body))
     }
@@ -259,9 +260,9 @@ impl Answer {
         assert!(!self.status.is_server_error(), "{}", self.text());
         if self.status.is_client_error() && !self.body.is_empty() {
             let body = self.json();
-            let told = |name: &str| body[name].as_str().map(|text| text.chars().count());
-            assert!(told("code").is_some_and(|length| length < 40), "{}", self.text());
-            assert!(told("message").is_some_and(|length| length < 700), "{}", self.text());
+            let text_length = |name: &str| body[name].as_str().map(|text| text.chars().count());
+            assert!(text_length("code").is_some_and(|length| length < 40), "{}", self.text());
+            assert!(text_length("message").is_some_and(|length| length < 700), "{}", self.text());
         }
     }
 }
@@ -282,12 +283,12 @@ fn settings() -> ServeConfig {
         public_url: None,
         reports_url: None,
         redis: None,
-        session_life: SessionLifetimes { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
+        session_lifetimes: SessionLifetimes { absolute: TimeDelta::days(30), idle: TimeDelta::days(7) },
         timeouts: Timeouts::default(),
         jwt: None,
         oidc: None,
         alerts: AlertConfig::default(),
-        perimeter: NetworkConfig::default(),
+        network: NetworkConfig::default(),
         quotas: Limits {
             stored_bytes: UNLIMITED,
             daily_bytes: UNLIMITED,

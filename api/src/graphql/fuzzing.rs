@@ -30,25 +30,26 @@ pub(crate) fn check_global_id(bytes: &[u8]) {
 /// Checks that a text which parses as a cursor of a list or stream survives a round trip.
 pub(crate) fn check_cursor(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
-    in_lists(text);
+    check_cursor_in_lists(text);
     let streams = [Stream::Clusters, Stream::Snapshots, Stream::Computations, Stream::Errors];
     let streams = streams.into_iter().chain([Stream::Events, Stream::Logs, Stream::Any]);
     let streams = streams.chain([Stream::Alerts, Stream::ErrorGroups]);
-    let read = streams.filter(|stream| in_stream(text, *stream)).count();
-    assert!(matches!(read, 0 | 1 | 9), "a cursor of one stream is none of another");
+    let matches = streams.filter(|stream| parses_in_stream(text, *stream)).count();
+    assert!(matches!(matches, 0 | 1 | 9), "a cursor of one stream is none of another");
 }
 
-fn in_stream(text: &str, stream: Stream) -> bool {
+/// Returns true if the text parses as a cursor of the stream, and checks that it survives a round trip.
+fn parses_in_stream(text: &str, stream: Stream) -> bool {
     let Some(position) = Position::parse(text, stream) else { return false };
-    let again = Position::parse(&position.cursor(stream), stream);
-    assert_eq!(again.as_ref(), Some(&position), "a position is read as it was written");
-    let mut settled = position.clone();
-    settled.raise_floor(0);
-    assert!(settled.floor() >= position.floor(), "what was read stays read");
+    let reparsed = Position::parse(&position.cursor(stream), stream);
+    assert_eq!(reparsed.as_ref(), Some(&position), "a position is read as it was written");
+    let mut raised = position.clone();
+    raised.raise_floor(0);
+    assert!(raised.floor() >= position.floor(), "what was read stays read");
     true
 }
 
-fn in_lists(text: &str) {
+fn check_cursor_in_lists(text: &str) {
     let currency = Currency::parse("EUR").expect("a currency");
     let orders = [
         ClusterSortBy::StartedAt,
@@ -70,42 +71,42 @@ fn in_lists(text: &str) {
     ];
     for by in orders {
         for descending in [false, true] {
-            in_list(text, ClusterSort { by, descending });
+            check_cursor_in_list(text, ClusterSort { by, descending });
         }
     }
-    in_orders(text, [EventSort::OldestFirst, EventSort::OldestOfAllFirst, EventSort::AsArrived]);
-    in_orders(text, [LogSort::OldestFirst, LogSort::OldestOfAllFirst, LogSort::AsArrived]);
-    in_orders(
+    check_cursor_in_orders(text, [EventSort::OldestFirst, EventSort::OldestOfAllFirst, EventSort::AsArrived]);
+    check_cursor_in_orders(text, [LogSort::OldestFirst, LogSort::OldestOfAllFirst, LogSort::AsArrived]);
+    check_cursor_in_orders(
         text,
         [ComputationSort::NewestFirst, ComputationSort::NewestOfAllFirst, ComputationSort::AsArrived],
     );
     let errors = [ErrorSort::NewestFirst, ErrorSort::NewestOfAllFirst];
-    in_orders(text, errors);
-    in_orders(text, [ErrorSort::LatestOfAllFirst, ErrorSort::AsArrived]);
-    in_orders(text, [SpanSort::OldestFirst, SpanSort::NewestOfAllFirst]);
-    in_list(text, AlertDeliverySort::NewestFirst);
-    in_list(text, AlertRuleSort::OldestFirst);
-    in_list(text, AlertSort::LastingFirst);
-    in_list(text, ApiTokenSort::NewestFirst);
-    in_list(text, AuditSort::NewestFirst);
-    in_list(text, ClientSort::OldestFirst);
-    in_list(text, ErrorGroupSort::LastSeenFirst);
-    in_list(text, FlagSort::LastingFirst);
-    in_list(text, InvitationSort::NewestFirst);
-    in_list(text, MemberSort::OldestFirst);
-    in_list(text, PerformanceReportSort::NewestFirst);
-    in_list(text, TaskGroupSort::OldestFirst);
-    in_list(text, ThreadChangeSort::OldestFirst);
-    in_list(text, WorkerSort::OldestFirst);
+    check_cursor_in_orders(text, errors);
+    check_cursor_in_orders(text, [ErrorSort::LatestOfAllFirst, ErrorSort::AsArrived]);
+    check_cursor_in_orders(text, [SpanSort::OldestFirst, SpanSort::NewestOfAllFirst]);
+    check_cursor_in_list(text, AlertDeliverySort::NewestFirst);
+    check_cursor_in_list(text, AlertRuleSort::OldestFirst);
+    check_cursor_in_list(text, AlertSort::LastingFirst);
+    check_cursor_in_list(text, ApiTokenSort::NewestFirst);
+    check_cursor_in_list(text, AuditSort::NewestFirst);
+    check_cursor_in_list(text, ClientSort::OldestFirst);
+    check_cursor_in_list(text, ErrorGroupSort::LastSeenFirst);
+    check_cursor_in_list(text, FlagSort::LastingFirst);
+    check_cursor_in_list(text, InvitationSort::NewestFirst);
+    check_cursor_in_list(text, MemberSort::OldestFirst);
+    check_cursor_in_list(text, PerformanceReportSort::NewestFirst);
+    check_cursor_in_list(text, TaskGroupSort::OldestFirst);
+    check_cursor_in_list(text, ThreadChangeSort::OldestFirst);
+    check_cursor_in_list(text, WorkerSort::OldestFirst);
 }
 
-fn in_orders<const N: usize>(text: &str, sorts: [impl Sort; N]) {
+fn check_cursor_in_orders<const N: usize>(text: &str, sorts: [impl Sort; N]) {
     for sort in sorts {
-        in_list(text, sort);
+        check_cursor_in_list(text, sort);
     }
 }
 
-fn in_list(text: &str, sort: impl Sort) {
+fn check_cursor_in_list(text: &str, sort: impl Sort) {
     let Some(key) = decode_cursor(sort, text) else { return };
     assert!(sort.accepts(&key), "{}", sort.name());
     // The key of an order by cost has a part that is in no column.

@@ -95,14 +95,14 @@ impl Mutation {
                 return ClusterPayload::refused(scope, cluster, UserError::from_rule("reason", &error)).await;
             }
         };
-        let wish = DesiredStateRequest {
+        let request = DesiredStateRequest {
             state: state.into(),
             user: Some(acting_user(context)),
             owner: scope.required_owner(Action::SetDesiredState),
             reason,
             at: scope.now.into(),
         };
-        let outcome = scope.store.request_desired_state(cluster, wish).await?;
+        let outcome = scope.store.request_desired_state(cluster, request).await?;
         ClusterPayload::from_outcome(scope, (Action::SetDesiredState, cluster), outcome).await
     }
 
@@ -115,7 +115,7 @@ impl Mutation {
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier, or its `number`.")] cluster: ID,
         #[graphql(
-            desc = "The time for which the cluster is kept, from now, in seconds, 0 to 2,592,000. 0 ends \
+            desc = "The time for which the cluster is protected, from now, in seconds, 0 to 2,592,000. 0 ends \
                     an earlier `keepAlive`."
         )]
         seconds: i32,
@@ -203,9 +203,10 @@ impl Mutation {
         member::delete_user(authorize(context, Action::DeleteUser).await?, acting_user(context), input).await
     }
 
-    /// Quarantines the clusters that were reported with a token: they are hidden as if they were
-    /// deleted. `restoreToken` restores them. A second call with `confirm` removes the quarantined
-    /// clusters. Clusters whose reports predate the server's record of tokens are not found.
+    /// Removes the clusters that were reported with a token, for example one that was stolen, in two steps.
+    /// The first call, without `confirm`, quarantines the clusters: they are hidden as if they were deleted,
+    /// and `restoreToken` restores them. A second call with `confirm` deletes the quarantined clusters, which
+    /// cannot be undone. Reports that arrived before the server recorded their tokens are not covered.
     async fn forget_token(
         &self,
         context: &Context<'_>,
@@ -466,11 +467,11 @@ impl Mutation {
     ) -> Result<CostRatesPayload, ApiError> {
         let scope = authorize(context, Action::DeleteCostRate).await?;
         let deleted = scope.store.delete_cost_rate(valid_from.number()).await?;
-        let missing = (!deleted)
+        let not_found_error = (!deleted)
             .then(|| UserError::new("validFrom", UserErrorCode::NotFound, "no rate begins on this day"));
         Ok(CostRatesPayload {
             account: Account(scope.with_empty_caches()),
-            user_errors: missing.into_iter().collect(),
+            user_errors: not_found_error.into_iter().collect(),
         })
     }
 

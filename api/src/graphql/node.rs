@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     domain::permission::{Permission, Reach},
-    store::ReportReader,
+    store::PerformanceReportReader,
 };
 
 /// An object with a global identifier.
@@ -62,7 +62,7 @@ impl Node {
         let Some(id) = GlobalId::parse(id).filter(|id| id.account() == scope.account.id) else {
             return Ok(None);
         };
-        let sees = |permission| scope.rights.reach(permission) == Reach::Everything;
+        let may_read_all = |permission| scope.rights.reach(permission) == Reach::Everything;
         let store = &scope.store;
         Ok(match id {
             GlobalId::Account(_) => Some(Self::Account(Account(scope.clone()))),
@@ -106,7 +106,7 @@ impl Node {
                 store.alert(id).await?.map(|row| Self::Alert(Box::new(Alert::new(scope, row))))
             }
             GlobalId::PerformanceReport(_, id) => store
-                .performance_report(ReportReader::from_viewer(viewer), id)
+                .performance_report(PerformanceReportReader::from_viewer(viewer), id)
                 .await?
                 .map(|row| Self::PerformanceReport(Box::new(PerformanceReport::new(scope, row)))),
             GlobalId::SavedView(_, id) => store
@@ -118,26 +118,26 @@ impl Node {
                 .await?
                 .filter(|row| {
                     let is_own = row.user_id == scope.rights.user && !row.is_of_scheduler;
-                    is_own || sees(Permission::ManageMembers)
+                    is_own || may_read_all(Permission::ManageMembers)
                 })
                 .map(|row| Self::ApiToken(Box::new(ApiToken::new(scope, row)))),
-            GlobalId::AlertRule(_, id) if sees(Permission::ChangeSettings) => store
+            GlobalId::AlertRule(_, id) if may_read_all(Permission::ChangeSettings) => store
                 .alert_rules_by_id(&[id])
                 .await?
                 .pop()
                 .map(|row| Self::AlertRule(Box::new(AlertRule::new(scope, row)))),
-            GlobalId::AlertDelivery(_, id) if sees(Permission::ChangeSettings) => store
+            GlobalId::AlertDelivery(_, id) if may_read_all(Permission::ChangeSettings) => store
                 .alert_delivery(id)
                 .await?
                 .map(|row| Self::AlertDelivery(Box::new(AlertDelivery::new(scope, row)))),
-            GlobalId::Invitation(_, id) if sees(Permission::ManageMembers) => store
+            GlobalId::Invitation(_, id) if may_read_all(Permission::ManageMembers) => store
                 .invitation_by_id(id)
                 .await?
                 .map(|row| Self::Invitation(Box::new(Invitation::new(scope, row)))),
-            GlobalId::Member(_, user) if sees(Permission::ManageMembers) => {
+            GlobalId::Member(_, user) if may_read_all(Permission::ManageMembers) => {
                 store.membership(user).await?.map(|row| Self::Member(Box::new(Member::new(scope, row))))
             }
-            GlobalId::AuditEntry(_, id) if sees(Permission::ReadAuditLog) => store
+            GlobalId::AuditEntry(_, id) if may_read_all(Permission::ReadAuditLog) => store
                 .audit_entry(id)
                 .await?
                 .map(|row| Self::AuditEntry(Box::new(AuditEntry::new(scope, row)))),

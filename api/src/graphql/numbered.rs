@@ -26,11 +26,11 @@ pub(super) enum NumberedType {
 pub(super) async fn find_numbered(
     scope: &AccountScope,
     cluster: ClusterId,
-    of: NumberedType,
+    object_type: NumberedType,
     number: i64,
 ) -> Result<Option<Node>, ApiError> {
     let store = &scope.store;
-    Ok(match of {
+    Ok(match object_type {
         NumberedType::Error => {
             let row = store.numbered::<error_occurrence::Entity>(cluster, number).await?;
             row.map(|row| Node::ErrorOccurrence(Box::new(ErrorOccurrence::new(scope, row))))

@@ -66,12 +66,12 @@ impl Query {
         &self,
         context: &Context<'_>,
         #[graphql(desc = "The cluster's global identifier, or its `number`.")] cluster: ID,
-        #[graphql(name = "type", desc = "The type of the object.")] of: NumberedType,
+        #[graphql(name = "type", desc = "The type of the object.")] object_type: NumberedType,
         #[graphql(desc = "The object's number in the cluster.")] number: BigInt,
     ) -> Result<Option<Node>, ApiError> {
         let RequestContext { scope, .. } = schema::request_context(context);
         match Cluster::parse_id_or_number(scope, &cluster) {
-            Some(cluster) => numbered::find_numbered(scope, cluster, of, number.0).await,
+            Some(cluster) => numbered::find_numbered(scope, cluster, object_type, number.0).await,
             None => Ok(None),
         }
     }

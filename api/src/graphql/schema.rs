@@ -35,7 +35,7 @@ pub(crate) const MAX_NESTING: usize = 30;
 pub(crate) const AUDITED_READS_REFUSED: &str =
     "code and profiles are not available in subscriptions: use a query";
 
-/// The description of the scalar `DateTime`. The library's own one names a Rust type.
+/// The description of the scalar `DateTime`. It replaces the library's description, which names a Rust type.
 const DATE_TIME: &str = "A time with a UTC offset, as in RFC 3339, such as `2026-11-20T12:00:00.250Z`. The server \
                          responds in UTC.";
 
@@ -51,14 +51,18 @@ static EXECUTABLE: LazyLock<Executable> = LazyLock::new(|| {
         .finish()
 });
 static SDL: LazyLock<String> = LazyLock::new(|| EXECUTABLE.sdl());
-static CHECKED: LazyLock<Valid<apollo_compiler::Schema>> = LazyLock::new(|| {
+static VALIDATION_SCHEMA: LazyLock<Valid<apollo_compiler::Schema>> = LazyLock::new(|| {
     apollo_compiler::Schema::parse_and_validate(Schema::sdl(), "schema.graphql")
-        .expect("the schema is our own, and a test reads it")
+        .expect("the server's own schema is valid, and a test reads it")
 });
 
 /// The schema with its resolvers.
 #[derive(Clone)]
-pub struct Schema(Executable, Arc<RecentRefusals>, BasePath);
+pub struct Schema {
+    executable: Executable,
+    refusals: Arc<RecentRefusals>,
+    base: BasePath,
+}
 
 /// The context of a request, for its resolvers.
 pub(super) struct RequestContext {
@@ -87,7 +91,7 @@ pub struct ExecutionContext {
 impl Schema {
     /// Returns the schema for a server below a path, without any recorded refusals.
     pub(crate) fn new(base: BasePath) -> Self {
-        Self(EXECUTABLE.clone(), Arc::default(), base)
+        Self { executable: EXECUTABLE.clone(), refusals: Arc::default(), base }
     }
 
     /// Returns the schema in GraphQL's schema definition language, as committed in `schema.graphql`.
@@ -98,7 +102,7 @@ impl Schema {
 
     /// Returns the schema that documents are validated against.
     pub(crate) fn validation_schema() -> &'static Valid<apollo_compiler::Schema> {
-        &CHECKED
+        &VALIDATION_SCHEMA
     }
 
     /// Executes a request with the permissions of its viewer. It does not validate the document; the
@@ -132,7 +136,7 @@ impl Schema {
         let scope = self.scope(&viewer, &account, now).with_max_page(max_page);
         let user = store.for_viewer_user(&viewer);
         let context = RequestContext { viewer, scope, user, actor, rate_limit };
-        let response = self.0.execute(request.data(context)).await;
+        let response = self.executable.execute(request.data(context)).await;
         // The response is withheld until the audited reads are recorded. If that fails, an error is
         // returned instead.
         match account.record_decryptions().await {
@@ -142,11 +146,11 @@ impl Schema {
     }
 
     fn scope(&self, viewer: &Viewer, store: &AccountStore, now: DateTime<Utc>) -> AccountScope {
-        AccountScope::new(viewer, store.clone(), self.1.clone(), now, self.2.clone())
+        AccountScope::new(viewer, store.clone(), self.refusals.clone(), now, self.base.clone())
     }
 
-    /// Records in the audit log that somebody attempted, over another protocol, an action that a
-    /// mutation would refuse. An attempt that was recorded recently is not recorded again.
+    /// Records in the audit log an attempt, over another protocol, at an action that a mutation would
+    /// refuse. An attempt that was recorded recently is not recorded again.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -173,7 +177,7 @@ impl Schema {
     ) -> Result<SubscriptionPlan, Response> {
         let slot = Arc::new(OnceLock::new());
         let request = request.data(ResolvePurpose::Plan(Arc::clone(&slot)));
-        let response = self.first_payload(request, execution, store).await;
+        let response = self.resolve_first_payload(request, execution, store).await;
         slot.get().cloned().ok_or_else(|| response.unwrap_or_default())
     }
 
@@ -186,13 +190,13 @@ impl Schema {
         store: &Store,
     ) -> Response {
         let request = request.data(ResolvePurpose::Write(Mutex::new(Some(content))));
-        self.first_payload(request, execution, store).await.unwrap_or_default()
+        self.resolve_first_payload(request, execution, store).await.unwrap_or_default()
     }
 
     /// Returns the first payload of a subscription, if there is one. A payload is shared by several
     /// subscribers, so no single user can be recorded as its reader. It must therefore contain no data
     /// whose reads are audited.
-    async fn first_payload(
+    async fn resolve_first_payload(
         &self,
         request: Request,
         execution: ExecutionContext,
@@ -203,7 +207,7 @@ impl Schema {
         let scope = self.scope(&viewer, &account, now);
         let user = store.for_viewer_user(&viewer);
         let context = RequestContext { viewer, scope, user, actor, rate_limit };
-        let response = self.0.execute_stream(request.data(context)).next().await;
+        let response = self.executable.execute_stream(request.data(context)).next().await;
         if !account.has_unrecorded_decryptions() {
             return response;
         }

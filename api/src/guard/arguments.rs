@@ -1,5 +1,5 @@
-//! Arguments that are invalid whatever is stored: page sizes beyond the limit, and time ranges that end
-//! before they start.
+//! Arguments that are invalid regardless of the stored data: page sizes beyond the limit, and time ranges
+//! that end before they start.
 //!
 //! The resolvers refuse them as well, and a failed field is null. If neither the field nor a field above it
 //! is nullable, the whole result is null: such a request is refused before any of it runs. Errors below a
@@ -29,7 +29,7 @@ use crate::{domain::time, graphql::parse_page_limit};
 const RANGES: [(&str, &str); 2] = [("from", "to"), ("since", "until")];
 
 /// The scalars that hold times.
-const TIMES: [&str; 2] = ["Date", "DateTime"];
+const TIME_SCALARS: [&str; 2] = ["Date", "DateTime"];
 
 /// Returns an error for arguments that would make the whole result null.
 pub(super) fn check(
@@ -37,12 +37,12 @@ pub(super) fn check(
     document: &ExecutableDocument,
     operation: &Operation,
     variables: &JsonMap,
-    places: &LineIndex,
+    line_index: &LineIndex,
 ) -> Result<(), ServerError> {
-    let mut walk = ArgumentVisitor { schema, document, variables, seen: HashSet::new() };
-    let checked = walk.selections(&operation.selection_set);
-    checked.map_err(|ArgumentError { message, place }| {
-        refusal::at(Code::Input, message, places.position_of(place))
+    let mut visitor = ArgumentVisitor { schema, document, variables, visited_fragments: HashSet::new() };
+    let result = visitor.check_selections(&operation.selection_set);
+    result.map_err(|ArgumentError { message, location }| {
+        refusal::at(Code::Input, message, line_index.position_of(location))
     })
 }
 
@@ -51,34 +51,36 @@ struct ArgumentVisitor<'request> {
     document: &'request ExecutableDocument,
     variables: &'request JsonMap,
     /// The fragments visited so far. A fragment has the same arguments wherever it is spread.
-    seen: HashSet<&'request Name>,
+    visited_fragments: HashSet<&'request Name>,
 }
 
 struct ArgumentError {
     message: String,
-    place: Option<SourceSpan>,
+    location: Option<SourceSpan>,
 }
 
 /// A value from the document or from a variable.
 #[derive(Clone, Copy)]
-enum GivenValue<'request> {
+enum ArgumentValue<'request> {
     Literal(&'request Value),
     Json(&'request JsonValue),
 }
 
 impl<'request> ArgumentVisitor<'request> {
-    fn selections(&mut self, set: &'request SelectionSet) -> Result<(), ArgumentError> {
+    fn check_selections(&mut self, set: &'request SelectionSet) -> Result<(), ArgumentError> {
         for selection in &set.selections {
             if !self.is_included(selection.directives()) {
                 continue;
             }
             match selection {
-                Selection::Field(field) => self.field(field)?,
-                Selection::InlineFragment(fragment) => self.selections(&fragment.selection_set)?,
+                Selection::Field(field) => self.check_field(field)?,
+                Selection::InlineFragment(fragment) => self.check_selections(&fragment.selection_set)?,
                 Selection::FragmentSpread(spread) => {
                     let fragment = self.document.fragments.get(&spread.fragment_name);
-                    if let Some(fragment) = fragment.filter(|_| self.seen.insert(&spread.fragment_name)) {
-                        self.selections(&fragment.selection_set)?;
+                    if let Some(fragment) =
+                        fragment.filter(|_| self.visited_fragments.insert(&spread.fragment_name))
+                    {
+                        self.check_selections(&fragment.selection_set)?;
                     }
                 }
             }
@@ -86,94 +88,102 @@ impl<'request> ArgumentVisitor<'request> {
         Ok(())
     }
 
-    fn field(&mut self, field: &'request Field) -> Result<(), ArgumentError> {
-        // A nullable field contains the error.
+    fn check_field(&mut self, field: &'request Field) -> Result<(), ArgumentError> {
+        // An error in a nullable field sets only this field to null.
         let ty = &field.definition.ty;
         if !ty.is_non_null() || field.name.starts_with("__") {
             return Ok(());
         }
         self.check_page(field)?;
-        let given = |name: &str| {
-            let argument = field.arguments.iter().find(|given| given.name == name)?;
-            Some((GivenValue::Literal(&argument.value), argument.value.location()))
+        let argument_value = |name: &str| {
+            let argument = field.arguments.iter().find(|argument| argument.name == name)?;
+            Some((ArgumentValue::Literal(&argument.value), argument.value.location()))
         };
         for (from, to) in ranges(&field.definition.arguments) {
-            if let (Some((first, place)), Some((last, _))) = (given(from), given(to))
+            if let (Some((first, location)), Some((last, _))) = (argument_value(from), argument_value(to))
                 && self.is_out_of_order(first, last)
             {
                 let message = format!("argument '{from}': must not be later than '{to}'");
-                return Err(ArgumentError { message, place });
+                return Err(ArgumentError { message, location });
             }
         }
         for argument in &field.arguments {
-            let known = field.definition.arguments.iter().find(|known| known.name == argument.name);
-            let wrong =
-                known.and_then(|known| self.inverted_range(&known.ty, GivenValue::Literal(&argument.value)));
-            if let Some((from, to)) = wrong {
+            let definition =
+                field.definition.arguments.iter().find(|definition| definition.name == argument.name);
+            let inverted_range = definition.and_then(|definition| {
+                self.find_inverted_range(&definition.ty, ArgumentValue::Literal(&argument.value))
+            });
+            if let Some((from, to)) = inverted_range {
                 let message = format!("argument '{}': '{from}' must not be later than '{to}'", argument.name);
-                return Err(ArgumentError { message, place: argument.value.location() });
+                return Err(ArgumentError { message, location: argument.value.location() });
             }
         }
-        if has_items(ty) { self.selections(&field.selection_set) } else { Ok(()) }
+        if propagates_null(ty) { self.check_selections(&field.selection_set) } else { Ok(()) }
     }
 
     fn check_page(&self, field: &'request Field) -> Result<(), ArgumentError> {
-        let Some((_, most)) = cost::page_bounds(self.document, field) else { return Ok(()) };
+        let Some((_, max_page_size)) = cost::page_bounds(self.document, field) else { return Ok(()) };
         let number = |name: &str| {
-            let argument = field.arguments.iter().find(|given| given.name == name)?;
-            self.resolve(GivenValue::Literal(&argument.value))?.number()
+            let argument = field.arguments.iter().find(|argument| argument.name == name)?;
+            self.resolve(ArgumentValue::Literal(&argument.value))?.number()
         };
-        parse_page_limit(number("first"), number("last"), most).map(drop).map_err(|(argument, reason)| {
-            let place = field.arguments.iter().find(|given| given.name == argument);
-            let place = place.and_then(|given| given.value.location());
-            ArgumentError { message: format!("argument '{argument}': {reason}"), place }
-        })
+        parse_page_limit(number("first"), number("last"), max_page_size).map(drop).map_err(
+            |(name, reason)| {
+                let argument = field.arguments.iter().find(|argument| argument.name == name);
+                let location = argument.and_then(|argument| argument.value.location());
+                ArgumentError { message: format!("argument '{name}': {reason}"), location }
+            },
+        )
     }
 
     /// Returns the first time range that is out of order in this value or within it.
-    fn inverted_range(&self, ty: &Type, value: GivenValue<'request>) -> Option<(&'static str, &'static str)> {
+    fn find_inverted_range(
+        &self,
+        ty: &Type,
+        value: ArgumentValue<'request>,
+    ) -> Option<(&'static str, &'static str)> {
         let ExtendedType::InputObject(object) = self.schema.types.get(ty.inner_named_type())? else {
             return None;
         };
         let value = self.resolve(value)?;
         let definitions: Vec<Node<InputValueDefinition>> =
             object.fields.values().map(|field| field.node.clone()).collect();
-        let own = ranges(&definitions).find(|(from, to)| {
+        let direct_range = ranges(&definitions).find(|(from, to)| {
             value.field(from).zip(value.field(to)).is_some_and(|(from, to)| self.is_out_of_order(from, to))
         });
-        own.or_else(|| {
-            let mut inside = object.fields.iter();
-            inside.find_map(|(name, field)| self.inverted_range(&field.ty, value.field(name)?))
+        direct_range.or_else(|| {
+            let mut fields = object.fields.iter();
+            fields.find_map(|(name, field)| self.find_inverted_range(&field.ty, value.field(name)?))
         })
     }
 
-    fn is_out_of_order(&self, from: GivenValue<'request>, to: GivenValue<'request>) -> bool {
-        let time = |value| moment(self.resolve(value)?.text()?);
+    fn is_out_of_order(&self, from: ArgumentValue<'request>, to: ArgumentValue<'request>) -> bool {
+        let time = |value| parse_time(self.resolve(value)?.text()?);
         time(from).zip(time(to)).is_some_and(|(from, to)| from > to)
     }
 
-    /// Returns the value, with a variable replaced by its value. Returns None if the variable is absent.
-    fn resolve(&self, value: GivenValue<'request>) -> Option<GivenValue<'request>> {
+    /// Returns the value, with a variable replaced by its value. Returns `None` if the variable is absent.
+    fn resolve(&self, value: ArgumentValue<'request>) -> Option<ArgumentValue<'request>> {
         match value {
-            GivenValue::Literal(Value::Variable(name)) => {
-                self.variables.get(name.as_str()).map(GivenValue::Json)
+            ArgumentValue::Literal(Value::Variable(name)) => {
+                self.variables.get(name.as_str()).map(ArgumentValue::Json)
             }
-            given => Some(given),
+            other => Some(other),
         }
     }
 
     fn is_included(&self, directives: &'request DirectiveList) -> bool {
-        let is = |directive: &str, otherwise: bool| {
+        let evaluate_condition = |directive: &str, default: bool| {
             let condition =
-                directives.get(directive).and_then(|given| given.specified_argument_by_name("if"));
-            let condition = condition.and_then(|value| self.resolve(GivenValue::Literal(value)));
-            condition.and_then(GivenValue::boolean).unwrap_or(otherwise)
+                directives.get(directive).and_then(|directive| directive.specified_argument_by_name("if"));
+            let condition = condition.and_then(|value| self.resolve(ArgumentValue::Literal(value)));
+            condition.and_then(ArgumentValue::boolean).unwrap_or(default)
         };
-        is("include", true) && !is("skip", false)
+        evaluate_condition("include", true) && !evaluate_condition("skip", false)
     }
 }
 
-impl<'request> GivenValue<'request> {
+impl<'request> ArgumentValue<'request> {
     fn number(self) -> Option<i64> {
         match self {
             Self::Literal(Value::Int(number)) => number.as_str().parse().ok(),
@@ -199,7 +209,7 @@ impl<'request> GivenValue<'request> {
     fn field(self, name: &str) -> Option<Self> {
         match self {
             Self::Literal(value) => {
-                let (_, value) = value.as_object()?.iter().find(|(known, _)| *known == name)?;
+                let (_, value) = value.as_object()?.iter().find(|(field_name, _)| *field_name == name)?;
                 Some(Self::Literal(value))
             }
             Self::Json(value) => value.as_object()?.get(name).map(Self::Json),
@@ -211,24 +221,25 @@ impl<'request> GivenValue<'request> {
 fn ranges(
     definitions: &[Node<InputValueDefinition>],
 ) -> impl Iterator<Item = (&'static str, &'static str)> + use<'_> {
-    let has = |name: &str| {
-        let mut known = definitions.iter().filter(|known| known.name == name);
-        known.any(|known| TIMES.contains(&known.ty.inner_named_type().as_str()))
+    let has_time_argument = |name: &str| {
+        let mut matching = definitions.iter().filter(|definition| definition.name == name);
+        matching.any(|definition| TIME_SCALARS.contains(&definition.ty.inner_named_type().as_str()))
     };
-    RANGES.into_iter().filter(move |(from, to)| has(from) && has(to))
+    RANGES.into_iter().filter(move |(from, to)| has_time_argument(from) && has_time_argument(to))
 }
 
 /// Returns the time of a date or of a timestamp. A date stands for its midnight in UTC.
-fn moment(text: &str) -> Option<DateTime<Utc>> {
+fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
     time::parse(text).ok().or_else(|| Some(day()?.and_time(NaiveTime::MIN).and_utc()))
 }
 
-/// Returns true if the field is non-null. For a list, returns true if its items are non-null too.
-fn has_items(ty: &Type) -> bool {
+/// Returns true if an error below a field of this type also sets the field above it to null: the type is
+/// non-null, and so are the items of a list.
+fn propagates_null(ty: &Type) -> bool {
     match ty {
         Type::NonNullNamed(_) => true,
-        Type::NonNullList(item) => has_items(item),
+        Type::NonNullList(item) => propagates_null(item),
         Type::Named(_) | Type::List(_) => false,
     }
 }

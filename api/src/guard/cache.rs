@@ -15,15 +15,15 @@ const MAX_BYTES: usize = 512 << 10;
 pub(super) type Key = [u8; 32];
 
 /// A cache of the most recently used documents.
-pub(super) struct Cache<T>(Mutex<Kept<T>>);
+pub(super) struct Cache<T>(Mutex<CachedDocuments<T>>);
 
-struct Kept<T> {
+struct CachedDocuments<T> {
     documents: LruCache<Key, (Arc<T>, usize)>,
     bytes: usize,
 }
 
 /// Returns the key of a document and its selected operation.
-pub(super) fn key(document: &str, operation: Option<&str>) -> Key {
+pub(super) fn document_key(document: &str, operation: Option<&str>) -> Key {
     let mut hash = Sha256::new();
     // The length separates the document from the operation's name.
     hash.update(document.len().to_le_bytes());
@@ -35,25 +35,25 @@ pub(super) fn key(document: &str, operation: Option<&str>) -> Key {
 
 impl<T> Default for Cache<T> {
     fn default() -> Self {
-        Self(Mutex::new(Kept { documents: LruCache::unbounded(), bytes: 0 }))
+        Self(Mutex::new(CachedDocuments { documents: LruCache::unbounded(), bytes: 0 }))
     }
 }
 
 impl<T> Cache<T> {
     pub(super) fn get(&self, key: &Key) -> Option<Arc<T>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.documents.get(key).map(|(document, _)| Arc::clone(document))
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.documents.get(key).map(|(document, _)| Arc::clone(document))
     }
 
     /// Adds a document whose text has this many bytes, and drops the least recently used ones beyond the
     /// limits.
     pub(super) fn put(&self, key: Key, document: Arc<T>, bytes: usize) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = kept.documents.put(key, (document, bytes));
-        kept.bytes = kept.bytes + bytes - before.map_or(0, |(_, bytes)| bytes);
-        while kept.bytes > MAX_BYTES || kept.documents.len() > MAX_DOCUMENTS {
-            let Some((_, (_, bytes))) = kept.documents.pop_lru() else { break };
-            kept.bytes -= bytes;
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = cached.documents.put(key, (document, bytes));
+        cached.bytes = cached.bytes + bytes - replaced.map_or(0, |(_, bytes)| bytes);
+        while cached.bytes > MAX_BYTES || cached.documents.len() > MAX_DOCUMENTS {
+            let Some((_, (_, bytes))) = cached.documents.pop_lru() else { break };
+            cached.bytes -= bytes;
         }
     }
 }
@@ -65,7 +65,8 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let cache = Cache::default();
-        let keys: Vec<Key> = (0..=MAX_DOCUMENTS).map(|number| key(&number.to_string(), None)).collect();
+        let keys: Vec<Key> =
+            (0..=MAX_DOCUMENTS).map(|number| document_key(&number.to_string(), None)).collect();
         for (number, key) in keys.iter().enumerate() {
             cache.put(*key, Arc::new(number), 1);
         }
@@ -83,8 +84,13 @@ mod tests {
 
     #[test]
     fn documents_and_operations_have_keys_of_their_own() {
-        let keys =
-            [key("a", None), key("a", Some("")), key("a", Some("b")), key("ab", None), key("", Some("ab"))];
+        let keys = [
+            document_key("a", None),
+            document_key("a", Some("")),
+            document_key("a", Some("b")),
+            document_key("ab", None),
+            document_key("", Some("ab")),
+        ];
         for (at, key) in keys.iter().enumerate() {
             assert!(!keys[..at].contains(key), "{at}");
         }

@@ -17,15 +17,15 @@ use async_graphql_value::{ConstValue, Number, Value as ExecutableValue};
 
 use super::line_index::LineIndex;
 
-/// Converts one operation and the fragments of its document. An argument whose variable is `absent` is
-/// left out, so that its default applies; the executor would read it as null.
-pub(super) fn document(
+/// Converts one operation and the fragments of its document. An argument with an absent variable
+/// is left out, so that its default applies; the executor would read it as null.
+pub(super) fn convert_document(
     document: &ExecutableDocument,
     operation: &Operation,
-    places: &LineIndex,
-    absent: &[&str],
+    line_index: &LineIndex,
+    absent_variables: &[&str],
 ) -> types::ExecutableDocument {
-    let convert = Convert { places, absent };
+    let convert = Convert { line_index, absent_variables };
     types::ExecutableDocument {
         operations: DocumentOperations::Single(convert.operation(operation)),
         fragments: document
@@ -44,49 +44,49 @@ pub(super) fn document(
 }
 
 /// Converts a value without variables. Returns None if it has some.
-pub(crate) fn constant(value: &Value) -> Option<ConstValue> {
-    executable(value, &|_| true)?.into_const()
+pub(crate) fn convert_constant(value: &Value) -> Option<ConstValue> {
+    convert_value(value, &|_| true)?.into_const()
 }
 
 /// Converts the value of a variable.
-pub(super) fn json(value: &JsonValue) -> ConstValue {
+pub(super) fn convert_json(value: &JsonValue) -> ConstValue {
     match value {
         JsonValue::Null => ConstValue::Null,
         JsonValue::Bool(boolean) => ConstValue::Boolean(*boolean),
         JsonValue::Number(number) => ConstValue::Number(number.clone()),
         JsonValue::String(text) => ConstValue::String(text.as_str().to_owned()),
-        JsonValue::Array(items) => ConstValue::List(items.iter().map(json).collect()),
+        JsonValue::Array(items) => ConstValue::List(items.iter().map(convert_json).collect()),
         JsonValue::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| (Name::new(name.as_str()), json(value)));
+            let fields = fields.iter().map(|(name, value)| (Name::new(name.as_str()), convert_json(value)));
             ConstValue::Object(fields.collect())
         }
     }
 }
 
 struct Convert<'a> {
-    places: &'a LineIndex,
-    absent: &'a [&'a str],
+    line_index: &'a LineIndex,
+    absent_variables: &'a [&'a str],
 }
 
 impl Convert<'_> {
     fn positioned<T, U>(&self, from: &Node<T>, node: U) -> Positioned<U> {
-        Positioned::new(node, self.places.position_of(from.location()).unwrap_or_default())
+        Positioned::new(node, self.line_index.position_of(from.location()).unwrap_or_default())
     }
 
     fn name(&self, name: &CheckedName) -> Positioned<Name> {
-        Positioned::new(Name::new(&**name), self.places.position_of(name.location()).unwrap_or_default())
+        Positioned::new(Name::new(&**name), self.line_index.position_of(name.location()).unwrap_or_default())
     }
 
     fn operation(&self, operation: &Operation) -> Positioned<types::OperationDefinition> {
         let variable_definitions = operation.variables.iter().map(|variable| {
             let definition = types::VariableDefinition {
                 name: self.name(&variable.name),
-                var_type: self.positioned(&variable.ty, type_of(&variable.ty)),
+                var_type: self.positioned(&variable.ty, convert_type(&variable.ty)),
                 directives: self.directives(&variable.directives),
                 default_value: variable
                     .default_value
                     .as_ref()
-                    .and_then(|value| Some(self.positioned(value, constant(value)?))),
+                    .and_then(|value| Some(self.positioned(value, convert_constant(value)?))),
             };
             self.positioned(variable, definition)
         });
@@ -125,7 +125,10 @@ impl Convert<'_> {
             }
             Selection::InlineFragment(fragment) => {
                 let executable = types::InlineFragment {
-                    type_condition: fragment.type_condition.as_ref().map(|on| self.condition(on)),
+                    type_condition: fragment
+                        .type_condition
+                        .as_ref()
+                        .map(|type_name| self.condition(type_name)),
                     directives: self.directives(&fragment.directives),
                     selection_set: self.selections(&fragment.selection_set),
                 };
@@ -136,9 +139,9 @@ impl Convert<'_> {
         Positioned::new(types::SelectionSet { items: items.collect() }, Pos::default())
     }
 
-    fn condition(&self, on: &CheckedName) -> Positioned<types::TypeCondition> {
-        let on = self.name(on);
-        Positioned::new(types::TypeCondition { on: on.clone() }, on.pos)
+    fn condition(&self, type_name: &CheckedName) -> Positioned<types::TypeCondition> {
+        let type_name = self.name(type_name);
+        Positioned::new(types::TypeCondition { on: type_name.clone() }, type_name.pos)
     }
 
     fn directives(&self, directives: &DirectiveList) -> Vec<Positioned<types::Directive>> {
@@ -157,31 +160,32 @@ impl Convert<'_> {
         arguments: &[Node<Argument>],
     ) -> Vec<(Positioned<Name>, Positioned<ExecutableValue>)> {
         let convert = |argument: &Node<Argument>| {
-            let value = executable(&argument.value, &|variable| !self.absent.contains(&variable))?;
+            let value =
+                convert_value(&argument.value, &|variable| !self.absent_variables.contains(&variable))?;
             Some((self.name(&argument.name), self.positioned(&argument.value, value)))
         };
         arguments.iter().filter_map(convert).collect()
     }
 }
 
-/// Converts a value. Returns None for a variable that is not given.
-fn executable(value: &Value, is_given: &dyn Fn(&str) -> bool) -> Option<ExecutableValue> {
+/// Converts a value. Returns None for an absent variable.
+fn convert_value(value: &Value, is_present: &dyn Fn(&str) -> bool) -> Option<ExecutableValue> {
     Some(match value {
         Value::Null => ExecutableValue::Null,
         Value::Enum(name) => ExecutableValue::Enum(Name::new(&**name)),
-        Value::Variable(name) if is_given(name) => ExecutableValue::Variable(Name::new(&**name)),
+        Value::Variable(name) if is_present(name) => ExecutableValue::Variable(Name::new(&**name)),
         Value::Variable(_) => return None,
         Value::String(text) => ExecutableValue::String(text.clone()),
         Value::Boolean(boolean) => ExecutableValue::Boolean(*boolean),
-        Value::Int(number) => number_of(number.as_str()),
-        Value::Float(number) => number_of(number.as_str()),
+        Value::Int(number) => convert_number(number.as_str()),
+        Value::Float(number) => convert_number(number.as_str()),
         Value::List(items) => {
-            let items = items.iter().map(|item| executable(item, is_given).unwrap_or_default());
+            let items = items.iter().map(|item| convert_value(item, is_present).unwrap_or_default());
             ExecutableValue::List(items.collect())
         }
         Value::Object(fields) => {
             let field = |(name, value): &(CheckedName, Node<Value>)| {
-                Some((Name::new(&**name), executable(value, is_given)?))
+                Some((Name::new(&**name), convert_value(value, is_present)?))
             };
             ExecutableValue::Object(fields.iter().filter_map(field).collect())
         }
@@ -189,14 +193,14 @@ fn executable(value: &Value, is_given: &dyn Fn(&str) -> bool) -> Option<Executab
 }
 
 /// Converts a number. Validation has already refused a number that cannot be represented.
-fn number_of(text: &str) -> ExecutableValue {
+fn convert_number(text: &str) -> ExecutableValue {
     text.parse::<Number>().map_or(ExecutableValue::Null, ExecutableValue::Number)
 }
 
-fn type_of(ty: &Type) -> types::Type {
+fn convert_type(ty: &Type) -> types::Type {
     let base = match ty {
         Type::Named(name) | Type::NonNullNamed(name) => BaseType::Named(Name::new(&**name)),
-        Type::List(item) | Type::NonNullList(item) => BaseType::List(Box::new(type_of(item))),
+        Type::List(item) | Type::NonNullList(item) => BaseType::List(Box::new(convert_type(item))),
     };
     types::Type { base, nullable: !ty.is_non_null() }
 }

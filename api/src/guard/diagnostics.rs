@@ -23,27 +23,31 @@ const CONSEQUENCES: [&str; 5] = [
 
 /// Returns the error of a text that is not GraphQL. Only the first one counts: after it the parser
 /// guesses.
-pub(super) fn parse_errors(errors: &DiagnosticList, places: &LineIndex) -> Vec<ServerError> {
-    to_errors(Code::Parse, errors, places).take(1).collect()
+pub(super) fn parse_errors(errors: &DiagnosticList, line_index: &LineIndex) -> Vec<ServerError> {
+    to_errors(Code::Parse, errors, line_index).take(1).collect()
 }
 
 /// Returns the errors of a document that does not match the schema.
-pub(super) fn validation_errors(errors: &DiagnosticList, places: &LineIndex) -> Vec<ServerError> {
+pub(super) fn validation_errors(errors: &DiagnosticList, line_index: &LineIndex) -> Vec<ServerError> {
     let is_consequence =
         |error: &ServerError| CONSEQUENCES.iter().any(|consequence| error.message.contains(consequence));
     // Only the first errors are examined: a very large number comes from one mistake, or was provoked.
-    let (mut others, mut causes): (Vec<_>, Vec<_>) =
-        to_errors(Code::Validation, errors, places).take(20 * MAX_ERRORS).partition(is_consequence);
+    let (mut consequences, mut causes): (Vec<_>, Vec<_>) =
+        to_errors(Code::Validation, errors, line_index).take(20 * MAX_ERRORS).partition(is_consequence);
     if causes.is_empty() {
-        causes.append(&mut others);
+        causes.append(&mut consequences);
     }
     causes.truncate(MAX_ERRORS);
     causes
 }
 
-fn to_errors(code: Code, errors: &DiagnosticList, places: &LineIndex) -> impl Iterator<Item = ServerError> {
+fn to_errors(
+    code: Code,
+    errors: &DiagnosticList,
+    line_index: &LineIndex,
+) -> impl Iterator<Item = ServerError> {
     // The library's own lines also end where GraphQL's do not, such as at form feeds.
     errors.iter().map(move |diagnostic| {
-        refusal::at(code, diagnostic.error.to_string(), places.position_of(diagnostic.error.location()))
+        refusal::at(code, diagnostic.error.to_string(), line_index.position_of(diagnostic.error.location()))
     })
 }

@@ -9,62 +9,65 @@ use apollo_compiler::{
     executable::{Operation, Selection, SelectionSet},
 };
 
-/// The limit of compared names, per selection of the document. A document beyond it is treated as
+/// The limit of compared response keys, per selection of the document. A document beyond it is treated as
 /// merging.
-const LOOKS: usize = 20;
+const MAX_COMPARISONS: usize = 20;
 
 /// Returns true if the result of the operation may need merging.
 pub(super) fn has_overlapping_fields(document: &ExecutableDocument, operation: &Operation) -> bool {
-    let mut walk = OverlapVisitor { document, names: HashMap::new(), selections: 0, looks: 0 };
+    let mut visitor =
+        OverlapVisitor { document, keys_by_fragment: HashMap::new(), selections: 0, comparisons: 0 };
     let fragments = document.fragments.values().map(|fragment| &fragment.selection_set);
-    std::iter::once(&operation.selection_set).chain(fragments).any(|set| walk.merges(set))
+    std::iter::once(&operation.selection_set).chain(fragments).any(|set| visitor.has_overlap(set))
 }
 
 struct OverlapVisitor<'document> {
     document: &'document ExecutableDocument,
     /// Of each fragment, the response keys of the object fields that it adds where it is spread.
-    names: HashMap<&'document Name, Vec<&'document Name>>,
+    keys_by_fragment: HashMap<&'document Name, Vec<&'document Name>>,
     selections: usize,
-    looks: usize,
+    comparisons: usize,
 }
 
 impl<'document> OverlapVisitor<'document> {
     /// Returns true if the set, or a set within it, selects an object field twice under one key.
-    fn merges(&mut self, set: &'document SelectionSet) -> bool {
-        let mut seen = HashSet::new();
-        let mut names = Vec::new();
-        self.gather(set, &mut names);
-        self.looks += names.len();
+    fn has_overlap(&mut self, set: &'document SelectionSet) -> bool {
+        let mut unique_keys = HashSet::new();
+        let mut keys = Vec::new();
+        self.collect_response_keys(set, &mut keys);
+        self.comparisons += keys.len();
         self.selections += set.selections.len();
-        names.iter().any(|name| !seen.insert(*name)) || self.inside(set)
+        keys.iter().any(|name| !unique_keys.insert(*name)) || self.has_nested_overlap(set)
     }
 
-    fn inside(&mut self, set: &'document SelectionSet) -> bool {
-        self.looks > LOOKS * (self.selections + 100)
+    fn has_nested_overlap(&mut self, set: &'document SelectionSet) -> bool {
+        self.comparisons > MAX_COMPARISONS * (self.selections + 100)
             || set.selections.iter().any(|selection| match selection {
-                Selection::Field(field) => self.merges(&field.selection_set),
-                Selection::InlineFragment(fragment) => self.inside(&fragment.selection_set),
+                Selection::Field(field) => self.has_overlap(&field.selection_set),
+                Selection::InlineFragment(fragment) => self.has_nested_overlap(&fragment.selection_set),
                 // Each fragment is checked by itself.
                 Selection::FragmentSpread(_) => false,
             })
     }
 
-    fn gather(&mut self, set: &'document SelectionSet, names: &mut Vec<&'document Name>) {
+    fn collect_response_keys(&mut self, set: &'document SelectionSet, keys: &mut Vec<&'document Name>) {
         for selection in &set.selections {
             match selection {
                 Selection::Field(field) if field.selection_set.selections.is_empty() => {}
-                Selection::Field(field) => names.push(field.response_key()),
-                Selection::InlineFragment(fragment) => self.gather(&fragment.selection_set, names),
+                Selection::Field(field) => keys.push(field.response_key()),
+                Selection::InlineFragment(fragment) => {
+                    self.collect_response_keys(&fragment.selection_set, keys)
+                }
                 Selection::FragmentSpread(spread) => {
-                    if let Some(known) = self.names.get(&spread.fragment_name) {
-                        names.extend(known);
+                    if let Some(fragment_keys) = self.keys_by_fragment.get(&spread.fragment_name) {
+                        keys.extend(fragment_keys);
                         continue;
                     }
                     let Some(fragment) = self.document.fragments.get(&spread.fragment_name) else { continue };
-                    let mut own = Vec::new();
-                    self.gather(&fragment.selection_set, &mut own);
-                    names.extend(&own);
-                    self.names.insert(&spread.fragment_name, own);
+                    let mut fragment_keys = Vec::new();
+                    self.collect_response_keys(&fragment.selection_set, &mut fragment_keys);
+                    keys.extend(&fragment_keys);
+                    self.keys_by_fragment.insert(&spread.fragment_name, fragment_keys);
                 }
             }
         }
@@ -114,8 +117,8 @@ mod tests {
 
     #[test]
     fn fragments_that_are_spread_everywhere_are_not_followed_for_ever() {
-        let names = (0..300).map(|i| format!("n{i}: thing {{ x }} ")).collect::<Vec<_>>().concat();
+        let keys = (0..300).map(|i| format!("n{i}: thing {{ x }} ")).collect::<Vec<_>>().concat();
         let spreads = (0..300).map(|i| format!("s{i}: thing {{ ...F }} ")).collect::<Vec<_>>().concat();
-        assert!(merges_in(&format!("{{ a {{ {spreads} }} }} fragment F on Thing {{ {names} }}")));
+        assert!(merges_in(&format!("{{ a {{ {spreads} }} }} fragment F on Thing {{ {keys} }}")));
     }
 }

@@ -15,7 +15,7 @@ const MAX_COST: u64 = 500_000;
 
 static GUARD: LazyLock<Guard> = LazyLock::new(|| Guard::new(MAX_COST, PersistedDocuments::default()));
 
-/// Checks one input. Its first line is the operation's name, the second the variables, the rest the
+/// Checks one input. Its first line is the operation's name, the second the variables, the remainder the
 /// document.
 pub(crate) fn document(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
@@ -25,31 +25,31 @@ pub(crate) fn document(bytes: &[u8]) {
     let variables: Map<String, Value> = serde_json::from_str(variables).unwrap_or_default();
     let check = || wait(GUARD.check(document.to_owned(), operation.clone(), variables.clone()));
     match check() {
-        Ok(guarded) => {
-            assert!(guarded.price.points(0) <= MAX_COST);
+        Ok(request_check) => {
+            assert!(request_check.price.points(0) <= MAX_COST);
             // The second check reads the document from the cache, and checks only the variables again.
-            let again = check().unwrap_or_else(|errors| panic!("{errors:?}"));
-            assert_eq!(again.price, guarded.price, "the same costs the same");
-            assert_eq!(again.kind, guarded.kind, "the same is the same");
-            let request = guarded.template.into_request();
+            let repeated_check = check().unwrap_or_else(|errors| panic!("{errors:?}"));
+            assert_eq!(repeated_check.price, request_check.price, "the same costs the same");
+            assert_eq!(repeated_check.kind, request_check.kind, "the same is the same");
+            let request = request_check.template.into_request();
             assert!(request.query.is_empty(), "the executor reads no text");
-            let given = request.variables.len();
-            assert!(given <= 10_000, "a document has no more variables than tokens");
+            let variable_count = request.variables.len();
+            assert!(variable_count <= 10_000, "a document has no more variables than tokens");
         }
         Err(errors) => {
             assert!((1..=MAX_ERRORS).contains(&errors.len()), "{errors:?}");
             let mut response = Response::from_errors(errors);
             assert!(finalize_response(&mut response), "nothing has run");
-            response.errors.iter().for_each(|error| has_a_reason(error, document));
+            response.errors.iter().for_each(|error| check_reason(error, document));
         }
     }
 }
 
-fn has_a_reason(error: &ServerError, document: &str) {
+fn check_reason(error: &ServerError, document: &str) {
     let code = error.extensions.as_ref().and_then(|extensions| extensions.get("code"));
     assert!(matches!(code, Some(GraphQlValue::String(code)) if !code.is_empty()), "{error:?}");
     assert!(!error.message.is_empty() && error.message.chars().count() <= 301, "{error:?}");
     assert!(error.path.is_empty(), "nothing has run: {error:?}");
     let lines = document.matches(['\n', '\r']).count() + 1;
-    assert!(error.locations.iter().all(|place| place.line <= lines), "{error:?} in {lines} lines");
+    assert!(error.locations.iter().all(|location| location.line <= lines), "{error:?} in {lines} lines");
 }

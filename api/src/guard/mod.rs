@@ -40,7 +40,7 @@ use apollo_compiler::{
 use async_graphql::{Name, Request, ServerError, Variables, parser::types};
 use serde_json::{Map, Value};
 
-pub(crate) use self::convert::constant;
+pub(crate) use self::convert::convert_constant;
 pub use self::persisted::PersistedDocuments;
 use self::{cache::Cache, line_index::LineIndex, refusal::Code};
 pub(crate) use self::{
@@ -56,7 +56,7 @@ use crate::{
 
 /// The size in bytes up to which a document is read on the thread that serves requests. Larger ones take
 /// milliseconds.
-const SMALL: usize = 4 << 10;
+const MAX_INLINE_BYTES: usize = 4 << 10;
 
 /// Checks requests before they are executed.
 #[derive(Clone)]
@@ -66,17 +66,17 @@ struct Inner {
     schema: &'static Valid<CheckedSchema>,
     max_cost: u64,
     persisted: PersistedDocuments,
-    cache: Cache<Checked>,
+    cache: Cache<CheckedDocument>,
 }
 
 /// A document that is valid for any variables.
-struct Checked {
+struct CheckedDocument {
     key: cache::Key,
     document: Valid<ExecutableDocument>,
     operation: Node<Operation>,
-    places: LineIndex,
+    line_index: LineIndex,
     executable: types::ExecutableDocument,
-    merged: HasOverlappingFields,
+    overlapping_fields: HasOverlappingFields,
     /// The variable of a subscription that holds only its cursor.
     cursor: Option<String>,
     /// True if a selected field depends on the user.
@@ -116,7 +116,7 @@ impl Price {
 pub(crate) struct Template {
     executable: types::ExecutableDocument,
     variables: Variables,
-    merged: HasOverlappingFields,
+    overlapping_fields: HasOverlappingFields,
 }
 
 /// The kinds of operations.
@@ -134,8 +134,8 @@ pub(crate) enum Kind {
 impl Template {
     /// Returns the request for the executor.
     pub(crate) fn into_request(self) -> Request {
-        let Self { executable, variables, merged } = self;
-        let mut request = Request::new("").variables(variables).data(merged);
+        let Self { executable, variables, overlapping_fields } = self;
+        let mut request = Request::new("").variables(variables).data(overlapping_fields);
         request.set_parsed_query(executable);
         request
     }
@@ -170,19 +170,19 @@ impl Guard {
         operation: Option<String>,
         variables: Map<String, Value>,
     ) -> Result<CheckedRequest, Vec<ServerError>> {
-        let checked = self.checked(document, operation).await?;
-        let (guarded, variables) =
+        let checked = self.load_document(document, operation).await?;
+        let (request, variables) =
             self.0.prepare_request(&checked, variables).map_err(|error| vec![error])?;
-        let Checked { document, operation, places, .. } = &*checked;
-        arguments::check(self.0.schema, document, operation, &variables, places)
+        let CheckedDocument { document, operation, line_index, .. } = &*checked;
+        arguments::check(self.0.schema, document, operation, &variables, line_index)
             .map_err(|error| vec![error])?;
-        self.check_cost(guarded.price.points(0))?;
-        Ok(guarded)
+        self.check_cost(request.price.points(0))?;
+        Ok(request)
     }
 
     /// Returns an error if an operation costs more than one request may.
     pub(crate) fn check_cost(&self, points: u64) -> Result<(), Vec<ServerError>> {
-        self.0.affordable(points).map_err(|error| vec![error])
+        self.0.check_cost_limit(points).map_err(|error| vec![error])
     }
 
     /// Checks a document of the server itself with variables from a client. The cost limit does not
@@ -192,24 +192,24 @@ impl Guard {
         document: &str,
         variables: Map<String, Value>,
     ) -> Result<CheckedRequest, Vec<ServerError>> {
-        let checked = self.checked(document.to_owned(), None).await?;
-        self.0.prepare_request(&checked, variables).map(|(guarded, _)| guarded).map_err(|error| vec![error])
+        let checked = self.load_document(document.to_owned(), None).await?;
+        self.0.prepare_request(&checked, variables).map(|(request, _)| request).map_err(|error| vec![error])
     }
 
     /// Returns the checked document, from the cache if possible.
-    async fn checked(
+    async fn load_document(
         &self,
         document: String,
         operation: Option<String>,
-    ) -> Result<Arc<Checked>, Vec<ServerError>> {
+    ) -> Result<Arc<CheckedDocument>, Vec<ServerError>> {
         token_limits::check(&document).map_err(|error| vec![error])?;
-        let key = cache::key(&document, operation.as_deref());
+        let key = cache::document_key(&document, operation.as_deref());
         if let Some(checked) = self.0.cache.get(&key) {
             return Ok(checked);
         }
         let (inner, bytes) = (Arc::clone(&self.0), document.len());
-        let read = move || inner.read(key, document, operation.as_deref());
-        let checked = Arc::new(if bytes > SMALL { run_blocking(read).await } else { read() }?);
+        let check = move || inner.check_document(key, document, operation.as_deref());
+        let checked = Arc::new(if bytes > MAX_INLINE_BYTES { run_blocking(check).await } else { check() }?);
         self.0.cache.put(key, Arc::clone(&checked), bytes);
         Ok(checked)
     }
@@ -217,40 +217,59 @@ impl Guard {
 
 impl Inner {
     /// Runs the checks that depend on the document alone.
-    fn read(
+    fn check_document(
         &self,
         key: cache::Key,
         document: String,
         operation: Option<&str>,
-    ) -> Result<Checked, Vec<ServerError>> {
-        let (places, mentions) = (LineIndex::new(&document), subscription_key::mentions(&document));
-        // Deeper nesting was refused when the brackets were counted.
+    ) -> Result<CheckedDocument, Vec<ServerError>> {
+        let (line_index, mentions) = (LineIndex::new(&document), subscription_key::mentions(&document));
+        // `token_limits` has already refused deeper nesting.
         let parsed = Parser::new().parse_ast(document, "document");
-        let parsed = parsed.map_err(|wrong| diagnostics::parse_errors(&wrong.errors, &places))?;
+        let parsed = parsed.map_err(|error| diagnostics::parse_errors(&error.errors, &line_index))?;
         shape_limits::check(&parsed).map_err(|error| vec![error])?;
         let document = parsed
             .to_executable_validate(self.schema)
-            .map_err(|wrong| diagnostics::validation_errors(&wrong.errors, &places))?;
-        values::check_document(self.schema, &document, &places)
-            .and_then(|()| nested_variables::check(self.schema, &document, &places))
+            .map_err(|error| diagnostics::validation_errors(&error.errors, &line_index))?;
+        values::check_document(self.schema, &document, &line_index)
+            .and_then(|()| nested_variables::check(self.schema, &document, &line_index))
             .map_err(|error| vec![error])?;
-        let operation = operation_of(&document, operation).map_err(|error| vec![error])?;
-        subscription_rules::check(self.schema, &document, &operation, &places)
+        let operation = select_operation(&document, operation).map_err(|error| vec![error])?;
+        subscription_rules::check(self.schema, &document, &operation, &line_index)
             .map_err(|error| vec![error])?;
-        let executable = convert::document(&document, &operation, &places, &[]);
-        let merged = HasOverlappingFields(field_overlap::has_overlapping_fields(&document, &operation));
+        let executable = convert::convert_document(&document, &operation, &line_index, &[]);
+        let overlapping_fields =
+            HasOverlappingFields(field_overlap::has_overlapping_fields(&document, &operation));
         let cursor = subscription_key::cursor_variable(&operation, &mentions);
         let is_personal = subscription_rules::is_personal(&document, &operation);
-        Ok(Checked { key, document, operation, places, executable, merged, cursor, is_personal })
+        Ok(CheckedDocument {
+            key,
+            document,
+            operation,
+            line_index,
+            executable,
+            overlapping_fields,
+            cursor,
+            is_personal,
+        })
     }
 
     /// Runs the checks that depend on the variables. Also returns the coerced variables.
     fn prepare_request(
         &self,
-        checked: &Checked,
+        checked: &CheckedDocument,
         variables: Map<String, Value>,
     ) -> Result<(CheckedRequest, Valid<JsonMap>), ServerError> {
-        let Checked { key, document, operation, places, executable, merged, cursor, is_personal } = checked;
+        let CheckedDocument {
+            key,
+            document,
+            operation,
+            line_index,
+            executable,
+            overlapping_fields,
+            cursor,
+            is_personal,
+        } = checked;
         let kind = match operation.operation_type {
             OperationType::Query => Kind::Query,
             OperationType::Mutation => Kind::Mutation,
@@ -260,28 +279,33 @@ impl Inner {
         };
         let variables: JsonMap =
             variables.into_iter().map(|(name, value)| (name.into(), JsonValue::from(value))).collect();
-        let coerced = coerce_variable_values(self.schema, operation, &variables).map_err(|wrong| {
-            let message = without_value(wrong.message().to_string());
-            refusal::at(Code::Input, message, places.position_of(wrong.location()))
-        })?;
-        values::check_variables(self.schema, operation, &coerced)?;
-        let price = Price(cost::price_of(document, operation, &coerced));
+        let coerced_variables =
+            coerce_variable_values(self.schema, operation, &variables).map_err(|error| {
+                let message = without_value(error.message().to_string());
+                refusal::at(Code::Input, message, line_index.position_of(error.location()))
+            })?;
+        values::check_variables(self.schema, operation, &coerced_variables)?;
+        let price = Price(cost::price_of(document, operation, &coerced_variables));
         let names = operation.variables.iter().map(|variable| variable.name.as_str());
-        let absent: Vec<&str> = names.filter(|name| !coerced.contains_key(*name)).collect();
-        let executable = if absent.is_empty() {
+        let absent_variables: Vec<&str> =
+            names.filter(|name| !coerced_variables.contains_key(*name)).collect();
+        let executable = if absent_variables.is_empty() {
             executable.clone()
         } else {
-            convert::document(document, operation, places, &absent)
+            convert::convert_document(document, operation, line_index, &absent_variables)
         };
         let mut variables = Variables::default();
-        variables
-            .extend(coerced.iter().map(|(name, value)| (Name::new(name.as_str()), convert::json(value))));
-        let template = Template { executable, variables, merged: *merged };
-        Ok((CheckedRequest { template, kind, price, is_personal: *is_personal }, coerced))
+        variables.extend(
+            coerced_variables
+                .iter()
+                .map(|(name, value)| (Name::new(name.as_str()), convert::convert_json(value))),
+        );
+        let template = Template { executable, variables, overlapping_fields: *overlapping_fields };
+        Ok((CheckedRequest { template, kind, price, is_personal: *is_personal }, coerced_variables))
     }
 
     /// Returns an error if the cost exceeds the limit of one request.
-    fn affordable(&self, cost: u64) -> Result<(), ServerError> {
+    fn check_cost_limit(&self, cost: u64) -> Result<(), ServerError> {
         if cost <= self.max_cost {
             return Ok(());
         }
@@ -298,7 +322,7 @@ impl Inner {
 }
 
 /// Returns the operation with this name, or the only one.
-fn operation_of(
+fn select_operation(
     document: &Valid<ExecutableDocument>,
     name: Option<&str>,
 ) -> Result<Node<Operation>, ServerError> {

@@ -1,4 +1,4 @@
-//! Variables within lists and input objects. The library checks the type of a variable that is a whole
+//! Variables within lists and input objects. apollo-compiler checks the type of a variable that is a whole
 //! argument, but accepts any variable within one, so that null could reach a non-null position.
 
 use std::collections::{HashMap, HashSet};
@@ -22,8 +22,8 @@ struct VariableUse<'a> {
     expected: &'a Type,
     /// True if the position has a default, which applies when the variable is absent.
     has_default: bool,
-    /// True if null is invalid here, whatever the type is.
-    one_of: bool,
+    /// True if the position is in a `oneOf` input object, where null is invalid whatever the type is.
+    is_one_of: bool,
     value: &'a Node<Value>,
 }
 
@@ -38,7 +38,7 @@ struct VariableUses<'a> {
 pub(super) fn check(
     schema: &Schema,
     document: &ExecutableDocument,
-    places: &LineIndex,
+    line_index: &LineIndex,
 ) -> Result<(), ServerError> {
     let fragments: HashMap<&Name, VariableUses<'_>> = document
         .fragments
@@ -46,14 +46,14 @@ pub(super) fn check(
         .map(|(name, fragment)| (name, VariableUses::of(schema, &fragment.selection_set)))
         .collect();
     for operation in document.operations.iter() {
-        let own = VariableUses::of(schema, &operation.selection_set);
-        let defined: HashMap<&Name, &VariableDefinition> =
+        let operation_uses = VariableUses::of(schema, &operation.selection_set);
+        let definitions: HashMap<&Name, &VariableDefinition> =
             operation.variables.iter().map(|variable| (&variable.name, &**variable)).collect();
-        let (mut seen, mut open) = (HashSet::new(), vec![&own]);
-        while let Some(uses) = open.pop() {
-            uses.nested.iter().try_for_each(|found| found.check(&defined, places))?;
-            let new = uses.spreads.iter().filter(|name| seen.insert(**name));
-            open.extend(new.filter_map(|name| fragments.get(*name)));
+        let (mut visited_fragments, mut pending_uses) = (HashSet::new(), vec![&operation_uses]);
+        while let Some(uses) = pending_uses.pop() {
+            uses.nested.iter().try_for_each(|variable_use| variable_use.check(&definitions, line_index))?;
+            let unvisited_spreads = uses.spreads.iter().filter(|name| visited_fragments.insert(**name));
+            pending_uses.extend(unvisited_spreads.filter_map(|name| fragments.get(*name)));
         }
     }
     Ok(())
@@ -62,46 +62,52 @@ pub(super) fn check(
 impl<'a> VariableUses<'a> {
     fn of(schema: &'a Schema, set: &'a SelectionSet) -> Self {
         let mut uses = Self::default();
-        uses.selections(schema, set);
+        uses.collect_selections(schema, set);
         uses
     }
 
-    fn selections(&mut self, schema: &'a Schema, set: &'a SelectionSet) {
+    fn collect_selections(&mut self, schema: &'a Schema, set: &'a SelectionSet) {
         for selection in &set.selections {
             match selection {
                 Selection::Field(field) => {
-                    for given in &field.arguments {
-                        let known = field.definition.arguments.iter().find(|known| known.name == given.name);
-                        if let Some(known) = known {
-                            self.inside(schema, &known.ty, &given.value);
+                    for argument in &field.arguments {
+                        let definition = field
+                            .definition
+                            .arguments
+                            .iter()
+                            .find(|definition| definition.name == argument.name);
+                        if let Some(definition) = definition {
+                            self.collect_nested(schema, &definition.ty, &argument.value);
                         }
                     }
-                    self.selections(schema, &field.selection_set);
+                    self.collect_selections(schema, &field.selection_set);
                 }
-                Selection::InlineFragment(fragment) => self.selections(schema, &fragment.selection_set),
+                Selection::InlineFragment(fragment) => {
+                    self.collect_selections(schema, &fragment.selection_set)
+                }
                 Selection::FragmentSpread(spread) => self.spreads.push(&spread.fragment_name),
             }
         }
     }
 
     /// Collects the variables within a value of this type.
-    fn inside(&mut self, schema: &'a Schema, ty: &'a Type, value: &'a Node<Value>) {
+    fn collect_nested(&mut self, schema: &'a Schema, ty: &'a Type, value: &'a Node<Value>) {
         match (&**value, ty) {
             (Value::List(items), Type::List(item) | Type::NonNullList(item)) => {
                 for value in items {
-                    self.part(schema, item, false, false, value);
+                    self.collect_item(schema, item, false, false, value);
                 }
             }
             (Value::Object(fields), _) => {
-                // A single object is coerced to a list.
+                // The type may be a list: GraphQL coerces a single object to one.
                 let Some(ExtendedType::InputObject(object)) = schema.types.get(ty.inner_named_type()) else {
                     return;
                 };
-                let one_of = object.directives.has("oneOf");
+                let is_one_of = object.directives.has("oneOf");
                 for (name, value) in fields {
-                    if let Some(known) = object.fields.get(name) {
-                        let has_default = known.default_value.is_some();
-                        self.part(schema, &known.ty, has_default, one_of, value);
+                    if let Some(definition) = object.fields.get(name) {
+                        let has_default = definition.default_value.is_some();
+                        self.collect_item(schema, &definition.ty, has_default, is_one_of, value);
                     }
                 }
             }
@@ -109,19 +115,19 @@ impl<'a> VariableUses<'a> {
         }
     }
 
-    fn part(
+    fn collect_item(
         &mut self,
         schema: &'a Schema,
         expected: &'a Type,
         has_default: bool,
-        one_of: bool,
+        is_one_of: bool,
         value: &'a Node<Value>,
     ) {
         match value.as_variable() {
             Some(variable) => {
-                self.nested.push(VariableUse { variable, expected, has_default, one_of, value });
+                self.nested.push(VariableUse { variable, expected, has_default, is_one_of, value });
             }
-            None => self.inside(schema, expected, value),
+            None => self.collect_nested(schema, expected, value),
         }
     }
 }
@@ -130,26 +136,26 @@ impl VariableUse<'_> {
     /// Applies the specification's `IsVariableUsageAllowed`.
     fn check(
         &self,
-        defined: &HashMap<&Name, &VariableDefinition>,
-        places: &LineIndex,
+        definitions: &HashMap<&Name, &VariableDefinition>,
+        line_index: &LineIndex,
     ) -> Result<(), ServerError> {
-        // The library reports an undefined variable.
-        let Some(defined) = defined.get(self.variable) else { return Ok(()) };
-        let never_null = defined.default_value.as_ref().is_some_and(|value| !value.is_null());
-        let fits = if self.one_of && !defined.ty.is_non_null() {
+        // apollo-compiler reports an undefined variable.
+        let Some(definition) = definitions.get(self.variable) else { return Ok(()) };
+        let has_non_null_default = definition.default_value.as_ref().is_some_and(|value| !value.is_null());
+        let is_allowed = if self.is_one_of && !definition.ty.is_non_null() {
             false
-        } else if self.has_default || never_null {
-            defined.ty.is_assignable_to(&self.expected.clone().nullable())
+        } else if self.has_default || has_non_null_default {
+            definition.ty.is_assignable_to(&self.expected.clone().nullable())
         } else {
-            defined.ty.is_assignable_to(self.expected)
+            definition.ty.is_assignable_to(self.expected)
         };
-        if fits {
+        if is_allowed {
             return Ok(());
         }
         let message = format!(
             "variable `${}` of type `{}` cannot be used where `{}` is expected",
-            self.variable, defined.ty, self.expected
+            self.variable, definition.ty, self.expected
         );
-        Err(refusal::at(Code::Validation, message, places.position_of(self.value.location())))
+        Err(refusal::at(Code::Validation, message, line_index.position_of(self.value.location())))
     }
 }

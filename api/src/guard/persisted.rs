@@ -17,7 +17,7 @@ pub struct PersistedDocuments {
     /// The operator's documents. None without a directory.
     documents: Option<KnownDocuments>,
     /// The documents of the dashboard.
-    of_dashboard: KnownDocuments,
+    dashboard_documents: KnownDocuments,
     only: bool,
 }
 
@@ -52,12 +52,12 @@ impl PersistedDocuments {
                 documents.0.insert(hash(&document), document);
             }
         }
-        Ok(Self { documents: Some(documents), of_dashboard: KnownDocuments::default(), only })
+        Ok(Self { documents: Some(documents), dashboard_documents: KnownDocuments::default(), only })
     }
 
     /// Adds the documents of the dashboard. They count as the operator's own.
     pub(crate) fn with_dashboard(self, documents: &KnownDocuments) -> Self {
-        Self { of_dashboard: documents.clone(), ..self }
+        Self { dashboard_documents: documents.clone(), ..self }
     }
 
     /// Returns the number of documents.
@@ -67,21 +67,21 @@ impl PersistedDocuments {
     }
 
     fn get(&self, hash: &[u8; 32]) -> Option<&String> {
-        let own = self.documents.as_ref().and_then(|documents| documents.0.get(hash));
-        own.or_else(|| self.of_dashboard.0.get(hash))
+        let operator_document = self.documents.as_ref().and_then(|documents| documents.0.get(hash));
+        operator_document.or_else(|| self.dashboard_documents.0.get(hash))
     }
 
     /// Returns the document that a request selects. Returns None if the request selects none.
     pub(super) fn find(&self, selector: DocumentSelector) -> Result<Option<String>, ServerError> {
         let DocumentSelector { document, id, hash: digits } = selector;
         let id = match (id, digits) {
-            (Some(id), _) => Some(id.strip_prefix(PREFIX).and_then(parse).ok_or_else(not_found)),
-            (None, Some(digits)) => Some(parse(&digits).ok_or_else(not_found)),
+            (Some(id), _) => Some(id.strip_prefix(PREFIX).and_then(parse_hash).ok_or_else(not_found)),
+            (None, Some(digits)) => Some(parse_hash(&digits).ok_or_else(not_found)),
             (None, None) => None,
         };
         if let Some(document) = document {
-            if let Some(Ok(claimed)) = id
-                && claimed != hash(&document)
+            if let Some(Ok(claimed_hash)) = id
+                && claimed_hash != hash(&document)
             {
                 let message = "the document does not match the hash that was sent with it";
                 return Err(refusal::new(Code::Input, message));
@@ -114,7 +114,7 @@ impl KnownDocuments {
         let document = |(digits, text): (String, String)| {
             let hash = hash(&text);
             let digits = digits.strip_prefix(PREFIX).unwrap_or(&digits);
-            (parse(digits) == Some(hash)).then_some((hash, text))
+            (parse_hash(digits) == Some(hash)).then_some((hash, text))
         };
         texts.into_iter().map(document).collect::<Option<_>>().map(Self)
     }
@@ -128,7 +128,7 @@ fn hash(document: &str) -> [u8; 32] {
     Sha256::digest(document).into()
 }
 
-fn parse(digits: &str) -> Option<[u8; 32]> {
+fn parse_hash(digits: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];
     let digits: &[u8; 64] = digits.as_bytes().try_into().ok()?;
     for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {

@@ -55,8 +55,8 @@ pub(super) fn new(code: Code, message: impl Into<String>) -> ServerError {
 }
 
 /// Creates an error with a code at a position of the document.
-pub(super) fn at(code: Code, message: impl Into<String>, place: Option<Pos>) -> ServerError {
+pub(super) fn at(code: Code, message: impl Into<String>, position: Option<Pos>) -> ServerError {
     let mut error = new(code, message);
-    error.locations.extend(place);
+    error.locations.extend(position);
     error
 }

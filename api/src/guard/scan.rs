@@ -11,10 +11,10 @@ use apollo_compiler::{
 
 /// The number of clusters that a scan reads for one point. The database reads about 700,000 clusters per
 /// second, and [a millisecond of its time](crate::http) costs 100 points.
-const CLUSTERS_OF_A_POINT: u64 = 8;
+const CLUSTERS_PER_POINT: u64 = 8;
 
 /// Fields that read all clusters that match a filter.
-const SUMS: [(&str, &str); 8] = [
+const SCANNING_FIELDS: [(&str, &str); 8] = [
     ("Account", "search"),
     ("ClusterConnection", "aggregates"),
     ("ClusterConnection", "totalCount"),
@@ -25,13 +25,13 @@ const SUMS: [(&str, &str); 8] = [
     ("ClusterFacets", "users"),
 ];
 
-/// Fields that apply their filter of clusters in several statements, with the number of these.
+/// Fields that apply their filter of clusters in several statements, with the number of the statements.
 const REPEATED_FILTERS: [(&str, &str, u64); 1] = [("Account", "statistics", 3)];
 
 /// Orders of clusters that have an index. Any other order reads all matching clusters and sorts them.
 const INDEXED_ORDERS: [&str; 2] = ["STARTED_AT", "ENDED_AT"];
 
-/// Filters of clusters that have an index. With any other filter, one page may read all clusters.
+/// Fields of `ClusterFilter` that have an index. With any other field, one page may read all clusters.
 const INDEXED_CONDITIONS: [&str; 5] = ["endedIn", "ids", "startedIn", "states", "users"];
 
 /// The types of the arguments that order and filter clusters.
@@ -40,36 +40,39 @@ const FILTER: &str = "ClusterFilter";
 
 /// Returns the cost in points of this many scans in an account with this many clusters.
 pub(super) fn points(scans: u64, clusters: u64) -> u64 {
-    scans.saturating_mul(clusters / CLUSTERS_OF_A_POINT)
+    scans.saturating_mul(clusters / CLUSTERS_PER_POINT)
 }
 
 /// Returns the number of times that the field itself may read all clusters of the account.
-pub(super) fn of(parent: &Name, field: &Field, variables: &JsonMap) -> u64 {
-    if SUMS.iter().any(|(of, sum)| parent == of && field.name == *sum) {
+pub(super) fn count_scans(parent: &Name, field: &Field, variables: &JsonMap) -> u64 {
+    if SCANNING_FIELDS.iter().any(|(owner, name)| parent == owner && field.name == *name) {
         return 1;
     }
-    let scans = field.arguments.iter().any(|given| {
-        let Some(known) = field.definition.arguments.iter().find(|known| known.name == given.name) else {
+    let scans = field.arguments.iter().any(|argument| {
+        let Some(definition) =
+            field.definition.arguments.iter().find(|definition| definition.name == argument.name)
+        else {
             return false;
         };
-        match known.ty.inner_named_type().as_str() {
+        match definition.ty.inner_named_type().as_str() {
             ORDER => {
-                let order = fields(&given.value, variables).into_iter().find(|(name, _)| name == "field");
+                let order =
+                    input_fields(&argument.value, variables).into_iter().find(|(name, _)| name == "field");
                 order.is_some_and(|(_, value)| !INDEXED_ORDERS.contains(&value.as_str()))
             }
-            FILTER => fields(&given.value, variables)
+            FILTER => input_fields(&argument.value, variables)
                 .iter()
                 .any(|(name, _)| !INDEXED_CONDITIONS.contains(&name.as_str())),
             _ => false,
         }
     });
-    let repeated = REPEATED_FILTERS.iter().find(|(of, name, _)| parent == of && field.name == *name);
+    let repeated = REPEATED_FILTERS.iter().find(|(owner, name, _)| parent == owner && field.name == *name);
     u64::from(scans) * repeated.map_or(1, |(.., statements)| *statements)
 }
 
 /// Returns the non-null fields of an input object, each with its enum value or string, or an empty
 /// string.
-fn fields(value: &Value, variables: &JsonMap) -> Vec<(String, String)> {
+fn input_fields(value: &Value, variables: &JsonMap) -> Vec<(String, String)> {
     match value {
         Value::Object(fields) => fields
             .iter()
@@ -77,24 +80,27 @@ fn fields(value: &Value, variables: &JsonMap) -> Vec<(String, String)> {
                 let text = match &**value {
                     Value::Null => return None,
                     Value::Enum(name) => name.to_string(),
-                    Value::Variable(variable) => text(variables.get(variable.as_str())?)?,
+                    Value::Variable(variable) => string_or_empty(variables.get(variable.as_str())?)?,
                     _ => String::new(),
                 };
                 Some((name.to_string(), text))
             })
             .collect(),
         Value::Variable(variable) => {
-            let Some(given) = variables.get(variable.as_str()).and_then(JsonValue::as_object) else {
+            let Some(object) = variables.get(variable.as_str()).and_then(JsonValue::as_object) else {
                 return Vec::new();
             };
-            given.iter().filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?))).collect()
+            object
+                .iter()
+                .filter_map(|(name, value)| Some((name.as_str().to_owned(), string_or_empty(value)?)))
+                .collect()
         }
         _ => Vec::new(),
     }
 }
 
-/// Returns the string of a value, empty for other types. Returns None for null.
-fn text(value: &JsonValue) -> Option<String> {
+/// Returns a string value, or an empty string for a value of another type. Returns `None` for null.
+fn string_or_empty(value: &JsonValue) -> Option<String> {
     (!value.is_null()).then(|| value.as_str().unwrap_or_default().to_owned())
 }
 
@@ -110,14 +116,14 @@ mod tests {
     fn the_tables_name_parts_of_the_schema() {
         let schema = Schema::validation_schema();
         let repeated = REPEATED_FILTERS.map(|(parent, name, _)| (parent, name));
-        for (parent, name) in SUMS.into_iter().chain(repeated) {
+        for (parent, name) in SCANNING_FIELDS.into_iter().chain(repeated) {
             assert!(schema.type_field(parent, name).is_ok(), "{parent}.{name}");
         }
         let Some(ExtendedType::InputObject(order)) = schema.types.get(ORDER) else { panic!("{ORDER}") };
         let default = order.fields["field"].default_value.as_ref().and_then(|value| value.as_enum());
         assert!(
             default.is_some_and(|name| INDEXED_ORDERS.contains(&name.as_str())),
-            "no order is a cheap one"
+            "the default order has no index"
         );
         let orders = order.fields["field"].ty.inner_named_type();
         let Some(ExtendedType::Enum(orders)) = schema.types.get(orders) else { panic!("{orders}") };

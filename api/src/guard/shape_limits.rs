@@ -40,27 +40,27 @@ struct Shape {
     nesting: usize,
 }
 
-/// A fragment that is being measured, or has been.
+/// The state of a fragment that the visitor has reached.
 enum FragmentState {
-    Now,
-    Before(Shape),
+    InProgress,
+    Measured(Shape),
 }
 
 struct ShapeVisitor<'document> {
     fragments: HashMap<&'document Name, &'document FragmentDefinition>,
-    seen: HashMap<&'document Name, FragmentState>,
+    fragment_states: HashMap<&'document Name, FragmentState>,
     aliases: usize,
 }
 
 /// Returns an error if the document exceeds a limit, or if a fragment contains itself.
 pub(super) fn check(document: &Document) -> Result<(), ServerError> {
-    let mut walk = ShapeVisitor { fragments: HashMap::new(), seen: HashMap::new(), aliases: 0 };
+    let mut visitor = ShapeVisitor { fragments: HashMap::new(), fragment_states: HashMap::new(), aliases: 0 };
     let mut operations = Vec::new();
     for definition in &document.definitions {
         match definition {
             Definition::OperationDefinition(operation) => operations.push(operation),
             Definition::FragmentDefinition(fragment) => {
-                walk.fragments.insert(&fragment.name, fragment);
+                visitor.fragments.insert(&fragment.name, fragment);
             }
             // Validation rejects other definitions.
             _ => {}
@@ -70,7 +70,7 @@ pub(super) fn check(document: &Document) -> Result<(), ServerError> {
         return Err(too_much(&format!("more than {MAX_OPERATIONS} operations")));
     }
     for operation in operations {
-        let shape = walk.shape(&operation.selection_set, 1)?;
+        let shape = visitor.measure(&operation.selection_set, 1)?;
         if shape.root_fields > MAX_ROOT_FIELDS {
             return Err(too_much(&format!("more than {MAX_ROOT_FIELDS} root fields in one operation")));
         }
@@ -79,79 +79,79 @@ pub(super) fn check(document: &Document) -> Result<(), ServerError> {
         }
     }
     // Validation also visits the fragments that no operation uses.
-    let names: Vec<&Name> = walk.fragments.keys().copied().collect();
+    let names: Vec<&Name> = visitor.fragments.keys().copied().collect();
     for name in names {
-        walk.fragment(name, 1)?;
+        visitor.measure_fragment(name, 1)?;
     }
     Ok(())
 }
 
 impl<'document> ShapeVisitor<'document> {
-    fn shape(&mut self, selections: &'document [Selection], level: usize) -> Result<Shape, ServerError> {
-        let mut whole = Shape::default();
+    fn measure(&mut self, selections: &'document [Selection], level: usize) -> Result<Shape, ServerError> {
+        let mut shape = Shape::default();
         if level > MAX_NESTING {
             return Err(too_deep(format!("fields and fragments nest more than {MAX_NESTING} deep")));
         }
         for selection in selections {
-            let part = match selection {
+            let selection_shape = match selection {
                 Selection::Field(field) => {
                     self.aliases += usize::from(field.alias.is_some());
                     if self.aliases > MAX_ALIASES {
                         return Err(too_much(&format!("more than {MAX_ALIASES} aliases")));
                     }
-                    let below = self.shape(&field.selection_set, level + 1)?;
+                    let child_shape = self.measure(&field.selection_set, level + 1)?;
                     let introspection = matches!(field.name.as_str(), "__schema" | "__type");
                     Shape {
-                        fields: below.fields + 1,
+                        fields: child_shape.fields + 1,
                         root_fields: 1,
                         introspections: usize::from(introspection),
-                        depth: if introspection { 1 } else { below.depth + 1 },
-                        nesting: below.nesting + 1,
+                        depth: if introspection { 1 } else { child_shape.depth + 1 },
+                        nesting: child_shape.nesting + 1,
                     }
                 }
                 Selection::InlineFragment(fragment) => {
-                    self.shape(&fragment.selection_set, level + 1)?.within_fragment()
+                    self.measure(&fragment.selection_set, level + 1)?.within_fragment()
                 }
                 Selection::FragmentSpread(spread) => {
-                    self.fragment(&spread.fragment_name, level + 1)?.within_fragment()
+                    self.measure_fragment(&spread.fragment_name, level + 1)?.within_fragment()
                 }
             };
-            whole = whole.beside(part);
-            if whole.fields > MAX_FIELDS {
+            shape = shape.combine(selection_shape);
+            if shape.fields > MAX_FIELDS {
                 let message = format!(
                     "the document selects more than {MAX_FIELDS} fields, with its fragments expanded"
                 );
                 return Err(refusal::new(Code::CostLimit, message));
             }
-            if whole.depth > MAX_DEPTH {
+            if shape.depth > MAX_DEPTH {
                 return Err(too_deep(format!("fields nest more than {MAX_DEPTH} deep")));
             }
-            if level + whole.nesting > MAX_NESTING {
+            if level + shape.nesting > MAX_NESTING {
                 return Err(too_deep(format!("fields and fragments nest more than {MAX_NESTING} deep")));
             }
         }
-        Ok(whole)
+        Ok(shape)
     }
 
-    fn fragment(&mut self, name: &'document Name, level: usize) -> Result<Shape, ServerError> {
-        match self.seen.get(name) {
-            Some(FragmentState::Before(shape)) => return Ok(*shape),
-            Some(FragmentState::Now) => {
+    fn measure_fragment(&mut self, name: &'document Name, level: usize) -> Result<Shape, ServerError> {
+        match self.fragment_states.get(name) {
+            Some(FragmentState::Measured(shape)) => return Ok(*shape),
+            Some(FragmentState::InProgress) => {
                 return Err(refusal::new(Code::Validation, "a fragment contains itself"));
             }
             None => {}
         }
         // Validation reports an unknown fragment.
         let Some(fragment) = self.fragments.get(name).copied() else { return Ok(Shape::default()) };
-        self.seen.insert(name, FragmentState::Now);
-        let shape = self.shape(&fragment.selection_set, level)?;
-        self.seen.insert(name, FragmentState::Before(shape));
+        self.fragment_states.insert(name, FragmentState::InProgress);
+        let shape = self.measure(&fragment.selection_set, level)?;
+        self.fragment_states.insert(name, FragmentState::Measured(shape));
         Ok(shape)
     }
 }
 
 impl Shape {
-    fn beside(self, other: Self) -> Self {
+    fn combine(self, other: Self) -> Self {
         Self {
             fields: self.fields + other.fields,
             root_fields: self.root_fields + other.root_fields,
@@ -166,10 +166,10 @@ impl Shape {
     }
 }
 
-fn too_much(what: &str) -> ServerError {
-    refusal::new(Code::DocumentLimit, format!("the document has {what}"))
+fn too_much(excess: &str) -> ServerError {
+    refusal::new(Code::DocumentLimit, format!("the document has {excess}"))
 }
 
-fn too_deep(what: String) -> ServerError {
-    refusal::new(Code::DepthLimit, what)
+fn too_deep(message: String) -> ServerError {
+    refusal::new(Code::DepthLimit, message)
 }

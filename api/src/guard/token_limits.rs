@@ -19,21 +19,21 @@ const MAX_DIRECTIVES: usize = 100;
 /// Returns an error if the document is too long, too deep or has too many directives. Text that is not
 /// GraphQL may pass: the parser reports it.
 pub(super) fn check(document: &str) -> Result<(), async_graphql::ServerError> {
-    let too_much = |what: String| Err(refusal::new(Code::DocumentLimit, what));
+    let too_much = |message: String| Err(refusal::new(Code::DocumentLimit, message));
     if document.len() > MAX_BYTES {
         return too_much(format!("the document is larger than {MAX_BYTES} bytes"));
     }
     let (mut tokens, mut brackets, mut directives) = (0, 0_usize, 0);
-    let mut rest = document.as_bytes();
-    while let Some(length) = token(&mut rest) {
+    let mut remaining = document.as_bytes();
+    while let Some(length) = next_token(&mut remaining) {
         tokens += 1;
-        match rest[0] {
+        match remaining[0] {
             b'{' | b'[' | b'(' => brackets += 1,
             b'}' | b']' | b')' => brackets = brackets.saturating_sub(1),
             b'@' => directives += 1,
             _ => {}
         }
-        rest = &rest[length..];
+        remaining = &remaining[length..];
         if tokens > MAX_TOKENS {
             return too_much(format!("the document has more than {MAX_TOKENS} tokens"));
         }
@@ -48,7 +48,7 @@ pub(super) fn check(document: &str) -> Result<(), async_graphql::ServerError> {
 }
 
 /// Moves `text` to the next token and returns that token's length.
-fn token(text: &mut &[u8]) -> Option<usize> {
+fn next_token(text: &mut &[u8]) -> Option<usize> {
     loop {
         let (skipped, first) = text
             .iter()
@@ -62,17 +62,17 @@ fn token(text: &mut &[u8]) -> Option<usize> {
         let line = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(text.len());
         *text = &text[line..];
     }
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.');
+    let is_word_byte = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.');
     Some(match text {
-        [b'"', b'"', b'"', rest @ ..] => 3 + block_string(rest),
-        [b'"', rest @ ..] => 1 + string(rest),
-        [first, ..] if is_word(first) => text.iter().take_while(|byte| is_word(byte)).count(),
+        [b'"', b'"', b'"', remaining @ ..] => 3 + block_string_length(remaining),
+        [b'"', remaining @ ..] => 1 + string_length(remaining),
+        [first, ..] if is_word_byte(first) => text.iter().take_while(|byte| is_word_byte(byte)).count(),
         _ => 1,
     })
 }
 
 /// Returns the bytes up to and including a string's closing quote, or up to the end of its line.
-fn string(text: &[u8]) -> usize {
+fn string_length(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(byte) = text.get(at) {
         match byte {
@@ -86,7 +86,7 @@ fn string(text: &[u8]) -> usize {
 }
 
 /// Returns the bytes up to and including a block string's closing quotes.
-fn block_string(text: &[u8]) -> usize {
+fn block_string_length(text: &[u8]) -> usize {
     let mut at = 0;
     while at < text.len() {
         if text[at..].starts_with(br#"\""""#) {
@@ -106,7 +106,7 @@ mod tests {
 
     fn tokens(mut text: &[u8]) -> Vec<String> {
         let mut found = Vec::new();
-        while let Some(length) = token(&mut text) {
+        while let Some(length) = next_token(&mut text) {
             found.push(String::from_utf8_lossy(&text[..length]).into_owned());
             text = &text[length..];
         }

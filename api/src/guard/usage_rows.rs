@@ -14,25 +14,25 @@ const UNITS: [(&str, u64, u64); 4] =
 /// Returns the largest number of rows of a usage table whose only dimension is a unit of time. Returns
 /// None for other fields, and for arguments that the resolver refuses.
 pub(super) fn count(field: &Field, variables: &JsonMap) -> Option<u64> {
-    let date = |name| texts(field, name, variables)?.first()?.parse::<NaiveDate>().ok();
+    let date = |name| argument_texts(field, name, variables)?.first()?.parse::<NaiveDate>().ok();
     if field.name != "usageTable" {
         return None;
     }
-    let dimensions = texts(field, "by", variables).unwrap_or_else(|| vec!["DAY"]);
+    let dimensions = argument_texts(field, "by", variables).unwrap_or_else(|| vec!["DAY"]);
     let [dimension] = dimensions[..] else { return None };
-    let (_, hours, more) = UNITS.into_iter().find(|(unit, ..)| *unit == dimension)?;
+    let (_, hours, extra_rows) = UNITS.into_iter().find(|(unit, ..)| *unit == dimension)?;
     let period = date("to")?.signed_duration_since(date("from")?).num_hours();
-    Some(u64::try_from(period).ok()?.div_ceil(hours) + more)
+    Some(u64::try_from(period).ok()?.div_ceil(hours) + extra_rows)
 }
 
 /// Returns the strings or enum values of an argument, which may be a single value. Returns None for an
 /// argument that is not given, and for other values.
-fn texts<'request>(
+fn argument_texts<'request>(
     field: &'request Field,
     name: &str,
     variables: &'request JsonMap,
 ) -> Option<Vec<&'request str>> {
-    let value = &*field.arguments.iter().find(|given| given.name == name)?.value;
+    let value = &*field.arguments.iter().find(|argument| argument.name == name)?.value;
     match value {
         Value::List(items) => items.iter().map(|item| text(item, variables)).collect(),
         Value::Variable(variable) => match variables.get(variable.as_str())? {

@@ -41,37 +41,40 @@ pub(super) fn check_variables(
 pub(super) fn check_document(
     schema: &Schema,
     document: &ExecutableDocument,
-    places: &LineIndex,
+    line_index: &LineIndex,
 ) -> Result<(), ServerError> {
     for operation in document.operations.iter() {
         for variable in &operation.variables {
             if let Some(default) = &variable.default_value {
                 check_literal(schema, &variable.ty, default)
-                    .map_err(|wrong| wrong.refusal(&format!("variable '{}'", variable.name), places))?;
+                    .map_err(|error| error.refusal(&format!("variable '{}'", variable.name), line_index))?;
             }
         }
-        check_selections(schema, &operation.selection_set, places)?;
+        check_selections(schema, &operation.selection_set, line_index)?;
     }
     document
         .fragments
         .values()
-        .try_for_each(|fragment| check_selections(schema, &fragment.selection_set, places))
+        .try_for_each(|fragment| check_selections(schema, &fragment.selection_set, line_index))
 }
 
-fn check_selections(schema: &Schema, set: &SelectionSet, places: &LineIndex) -> Result<(), ServerError> {
+fn check_selections(schema: &Schema, set: &SelectionSet, line_index: &LineIndex) -> Result<(), ServerError> {
     for selection in &set.selections {
         match selection {
             Selection::Field(field) => {
-                for given in &field.arguments {
-                    let known = field.definition.arguments.iter().find(|known| known.name == given.name);
-                    let checked =
-                        known.map_or(Ok(()), |known| check_literal(schema, &known.ty, &given.value));
-                    checked.map_err(|wrong| wrong.refusal(&format!("argument '{}'", given.name), places))?;
+                for argument in &field.arguments {
+                    let definition =
+                        field.definition.arguments.iter().find(|definition| definition.name == argument.name);
+                    let result = definition
+                        .map_or(Ok(()), |definition| check_literal(schema, &definition.ty, &argument.value));
+                    result.map_err(|error| {
+                        error.refusal(&format!("argument '{}'", argument.name), line_index)
+                    })?;
                 }
-                check_selections(schema, &field.selection_set, places)?;
+                check_selections(schema, &field.selection_set, line_index)?;
             }
             Selection::InlineFragment(fragment) => {
-                check_selections(schema, &fragment.selection_set, places)?;
+                check_selections(schema, &fragment.selection_set, line_index)?;
             }
             // Each fragment is checked at its definition.
             Selection::FragmentSpread(_) => {}
@@ -83,16 +86,20 @@ fn check_selections(schema: &Schema, set: &SelectionSet, places: &LineIndex) -> 
 /// The error of a value of the document, or of a value within it.
 struct ValueError {
     reason: String,
-    place: Option<SourceSpan>,
+    location: Option<SourceSpan>,
 }
 
 impl ValueError {
     fn new(reason: impl Into<String>, value: &Node<Value>) -> Self {
-        Self { reason: reason.into(), place: value.location() }
+        Self { reason: reason.into(), location: value.location() }
     }
 
-    fn refusal(self, of: &str, places: &LineIndex) -> ServerError {
-        refusal::at(Code::Validation, format!("{of}: {}", self.reason), places.position_of(self.place))
+    fn refusal(self, subject: &str, line_index: &LineIndex) -> ServerError {
+        refusal::at(
+            Code::Validation,
+            format!("{subject}: {}", self.reason),
+            line_index.position_of(self.location),
+        )
     }
 }
 
@@ -106,7 +113,7 @@ fn check(schema: &Schema, ty: &Type, value: &JsonValue) -> Result<(), String> {
         return items.iter().try_for_each(|value| check(schema, item, value));
     }
     match schema.types.get(ty.inner_named_type()) {
-        Some(ExtendedType::Scalar(scalar)) => check_scalar(&scalar.name, convert::json(value)),
+        Some(ExtendedType::Scalar(scalar)) => check_scalar(&scalar.name, convert::convert_json(value)),
         Some(ExtendedType::InputObject(object)) => {
             let Some(fields) = value.as_object() else { return Ok(()) };
             one_of(object, fields.len(), fields.values().any(JsonValue::is_null))?;
@@ -130,21 +137,21 @@ fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), 
         return items.iter().try_for_each(|value| check_literal(schema, item, value));
     }
     match schema.types.get(ty.inner_named_type()) {
-        Some(ExtendedType::Scalar(scalar)) => convert::constant(value).map_or(Ok(()), |constant| {
+        Some(ExtendedType::Scalar(scalar)) => convert::convert_constant(value).map_or(Ok(()), |constant| {
             check_scalar(&scalar.name, constant).map_err(|reason| ValueError::new(reason, value))
         }),
         Some(ExtendedType::InputObject(object)) => {
             let Some(fields) = value.as_object() else { return Ok(()) };
-            let mut seen = HashSet::new();
-            if let Some((name, _)) = fields.iter().find(|(name, _)| !seen.insert(name)) {
+            let mut unique_names = HashSet::new();
+            if let Some((name, _)) = fields.iter().find(|(name, _)| !unique_names.insert(name)) {
                 let reason = format!("field '{name}' is given more than once");
-                return Err(ValueError { reason, place: name.location() });
+                return Err(ValueError { reason, location: name.location() });
             }
             one_of(object, fields.len(), fields.iter().any(|(_, value)| value.is_null()))
                 .map_err(|reason| ValueError::new(reason, value))?;
             fields.iter().try_for_each(|(field, value)| match object.fields.get(field) {
-                Some(definition) => check_literal(schema, &definition.ty, value).map_err(|wrong| {
-                    ValueError { reason: format!("field '{field}': {}", wrong.reason), ..wrong }
+                Some(definition) => check_literal(schema, &definition.ty, value).map_err(|error| {
+                    ValueError { reason: format!("field '{field}': {}", error.reason), ..error }
                 }),
                 None => Ok(()),
             })
@@ -154,8 +161,8 @@ fn check_literal(schema: &Schema, ty: &Type, value: &Node<Value>) -> Result<(), 
 }
 
 /// Checks that a `oneOf` input object has exactly one field, and that the field is not null.
-fn one_of(object: &InputObjectType, fields: usize, null: bool) -> Result<(), String> {
-    if object.directives.has("oneOf") && (fields != 1 || null) {
+fn one_of(object: &InputObjectType, field_count: usize, has_null: bool) -> Result<(), String> {
+    if object.directives.has("oneOf") && (field_count != 1 || has_null) {
         return Err(format!("exactly one field of '{}' must be given", object.name));
     }
     Ok(())

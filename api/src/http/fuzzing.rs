@@ -60,8 +60,8 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
             if gzip {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             }
-            let announced = check_headers(&headers, LIMITS)?;
-            announced
+            let accepted_headers = check_headers(&headers, LIMITS)?;
+            accepted_headers
                 .receive(Body::from(bytes), Duration::from_mins(1))
                 .await?
                 .parse_checked::<T>(check)
@@ -71,35 +71,35 @@ fn read<T: DeserializeOwned + fmt::Debug + Send + 'static>(
     if bytes.starts_with(GZIP) {
         let read = read(bytes.to_vec(), true);
         if let Err(problem) = &read {
-            is_told(problem);
+            check_problem(problem);
         }
         return read;
     }
     let plain = read(bytes.to_vec(), false);
-    let packed = read(packed(bytes), true);
-    match (&plain, &packed) {
-        (Ok(one), Ok(other)) => {
-            assert_eq!(format!("{one:?}"), format!("{other:?}"), "the encoding makes no difference");
+    let compressed = read(compress(bytes), true);
+    match (&plain, &compressed) {
+        (Ok(plain), Ok(compressed)) => {
+            assert_eq!(format!("{plain:?}"), format!("{compressed:?}"), "the encoding makes no difference");
         }
-        (Err(one), Err(other)) => {
+        (Err(plain), Err(compressed)) => {
             let outcome =
                 |problem: &Problem| (problem.message().to_owned(), problem.pointer().map(str::to_owned));
-            assert_eq!(outcome(one), outcome(other), "the encoding makes no difference");
-            is_told(one);
-            is_there(one, bytes);
+            assert_eq!(outcome(plain), outcome(compressed), "the encoding makes no difference");
+            check_problem(plain);
+            check_pointer(plain, bytes);
         }
         _ => panic!("the encoding makes a difference"),
     }
     plain
 }
 
-fn packed(bytes: &[u8]) -> Vec<u8> {
+fn compress(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory does not fail")
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("writing to memory succeeds")
 }
 
 /// Checks that the error has a bounded message and repeats only a part of the body.
-fn is_told(problem: &Problem) {
+fn check_problem(problem: &Problem) {
     assert!(matches!(problem.status().as_u16(), 400 | 413), "{problem:?}");
     assert!((1..=301).contains(&problem.message().chars().count()), "{problem:?}");
     assert!(problem.pointer().is_none_or(|pointer| pointer.chars().count() <= 301), "{problem:?}");
@@ -107,7 +107,7 @@ fn is_told(problem: &Problem) {
 }
 
 /// Checks that the error's pointer exists in the body, or is missing in an existing object.
-fn is_there(problem: &Problem, bytes: &[u8]) {
+fn check_pointer(problem: &Problem, bytes: &[u8]) {
     let json = replace_lone_surrogates(bytes);
     let (Some(pointer), Ok(tree)) = (problem.pointer(), serde_json::from_slice::<Tree>(&json)) else {
         return;
@@ -139,14 +139,16 @@ enum Tree {
 }
 
 impl Tree {
-    /// Returns true if a value at the path satisfies `fits`.
-    fn has(&self, steps: &[String], fits: impl Fn(&Tree) -> bool + Copy) -> bool {
-        let Some((step, rest)) = steps.split_first() else { return fits(self) };
+    /// Returns true if a value at the path satisfies `predicate`.
+    fn has(&self, steps: &[String], predicate: impl Fn(&Tree) -> bool + Copy) -> bool {
+        let Some((step, remaining_steps)) = steps.split_first() else { return predicate(self) };
         match self {
-            Self::Object(fields) => fields.iter().any(|(name, below)| name == step && below.has(rest, fits)),
-            Self::Array(items) => step
-                .parse::<usize>()
-                .is_ok_and(|place| items.get(place).is_some_and(|below| below.has(rest, fits))),
+            Self::Object(fields) => {
+                fields.iter().any(|(name, child)| name == step && child.has(remaining_steps, predicate))
+            }
+            Self::Array(items) => step.parse::<usize>().is_ok_and(|index| {
+                items.get(index).is_some_and(|child| child.has(remaining_steps, predicate))
+            }),
             Self::Leaf => false,
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 /// Follows the IANA registry of special-purpose addresses.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
-    let own = address.is_unspecified()
+    let is_local = address.is_unspecified()
         || a == 0
         || address.is_private()
         || address.is_loopback()
@@ -22,10 +22,10 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_broadcast()
         || address.is_multicast()
         || address.is_documentation();
-    let shared = a == 100 && (64..128).contains(&b);
-    let protocols = (a, b, c) == (192, 0, 0) || (a, b, c) == (192, 88, 99);
-    let benchmarks = a == 198 && (18..20).contains(&b);
-    !(own || shared || protocols || benchmarks || a >= 240)
+    let is_shared = a == 100 && (64..128).contains(&b);
+    let is_for_protocols = (a, b, c) == (192, 0, 0) || (a, b, c) == (192, 88, 99);
+    let is_for_benchmarks = a == 198 && (18..20).contains(&b);
+    !(is_local || is_shared || is_for_protocols || is_for_benchmarks || a >= 240)
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
@@ -43,9 +43,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         // Only global unicast addresses, without those for protocols, tunnels and documentation.
         [first, second, ..] => {
             let global = (0x2000..0x4000).contains(&first);
-            let protocols = first == 0x2001 && second < 0x200;
+            let is_for_protocols = first == 0x2001 && second < 0x200;
             let documents = (first == 0x2001 && second == 0xdb8) || (first == 0x3fff && second < 0x1000);
-            global && !protocols && !documents
+            global && !is_for_protocols && !documents
         }
     }
 }

@@ -6,20 +6,20 @@ use super::{Jobs, Progress, ROUND_BUDGET};
 use crate::store::StoreError;
 
 /// Evaluates the alert rules. Runs after the flags, which rules may refer to.
-pub(super) async fn look(jobs: &Jobs) -> Result<Progress, StoreError> {
-    let round = jobs.alerts.round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
-    let mut progress = Progress { more: round.more, ..Progress::default() };
+pub(super) async fn evaluate(jobs: &Jobs) -> Result<Progress, StoreError> {
+    let round = jobs.alerts.run_round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
+    let mut progress = Progress { has_more: round.has_more, ..Progress::default() };
     progress.add("messages", round.messages);
     progress.add("failed", round.failed);
     Ok(progress)
 }
 
-/// Sends messages. Receivers that do not answer are subject to a short timeout.
+/// Sends messages. A short timeout limits the wait for a receiver that does not answer.
 pub(super) async fn send(jobs: &Jobs) -> Result<Progress, StoreError> {
-    let sent = jobs.deliveries.round().await?;
-    let mut progress = Progress { more: sent.more, ..Progress::default() };
-    progress.add("delivered", sent.delivered);
-    progress.add("put_off", sent.retried_messages);
-    progress.add("failed", sent.failed);
+    let round = jobs.deliveries.run_round().await?;
+    let mut progress = Progress { has_more: round.has_more, ..Progress::default() };
+    progress.add("delivered", round.delivered);
+    progress.add("put_off", round.retried_messages);
+    progress.add("failed", round.failed);
     Ok(progress)
 }

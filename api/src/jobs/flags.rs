@@ -6,9 +6,9 @@ use super::{Jobs, Progress, ROUND_BUDGET};
 use crate::store::StoreError;
 
 pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
-    let looked = jobs.flags.round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
-    let mut progress = Progress { more: looked.more, ..Progress::default() };
-    progress.add("changed", looked.changed);
-    progress.add("failed", looked.failed);
+    let round = jobs.flags.run_round(jobs.now(), Instant::now() + ROUND_BUDGET).await?;
+    let mut progress = Progress { has_more: round.has_more, ..Progress::default() };
+    progress.add("changed", round.changed);
+    progress.add("failed", round.failed);
     Ok(progress)
 }

@@ -1,7 +1,7 @@
-//! Background jobs. Of several servers with one database, one at a time runs them.
+//! Background jobs. Of the servers with one database, only the one with the job lock runs them.
 //!
 //! Each job has its own schedule, so that none waits for another. A round does a bounded amount of work,
-//! also per account, and reports whether more is left; the next round continues where a stopped one
+//! also per account, and reports whether more work remains; the next round continues where a stopped one
 //! ended. A failed job is logged and retried. Each job is an entry in `JOBS`.
 
 mod alerts;
@@ -40,127 +40,137 @@ use crate::{
 };
 
 /// The interval between checks of the database, of the keys, and of the job lock of another server.
-const PAUSE: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The delay before the next round of a job with more work.
-const SHORT_PAUSE: Duration = Duration::from_secs(1);
+const CONTINUATION_DELAY: Duration = Duration::from_secs(1);
 
 /// The retry delay after a failure, unless the job is due earlier.
-const RETRY: Duration = Duration::from_mins(1);
+const RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// The time after which a round stops and reports that more is left.
 const ROUND_BUDGET: Duration = Duration::from_secs(10);
 
 /// The timeout of a round. Without it, a round that waits for a disconnected database would never end.
-const ROUND: Duration = Duration::from_mins(10);
+const ROUND_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// The pause between batches within a job, which lets reports through.
+/// The pause between batches within a job, in which reports can use the database.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
 
 /// The time that running batches have to finish after the shutdown begins.
-const DRAIN: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A background job.
 struct Job {
     name: &'static str,
-    /// The interval between rounds without remaining work.
-    every: Duration,
+    /// The interval between rounds while no work remains.
+    interval: Duration,
     /// True if the job has work whenever clusters report, so that its rounds are logged at debug level.
-    routine: bool,
+    is_routine: bool,
     run: for<'a> fn(&'a Jobs) -> BoxFuture<'a, Result<Progress, StoreError>>,
 }
 
 /// All jobs, in their order in a sequential run.
 static JOBS: [Job; 9] = [
-    Job { name: "life-cycle", every: PAUSE, routine: false, run: |jobs| Box::pin(life_cycle::run(jobs)) },
+    Job {
+        name: "life-cycle",
+        interval: CHECK_INTERVAL,
+        is_routine: false,
+        run: |jobs| Box::pin(life_cycle::run(jobs)),
+    },
     Job {
         name: "usage",
-        every: Duration::from_secs(10),
-        routine: true,
+        interval: Duration::from_secs(10),
+        is_routine: true,
         run: |jobs| Box::pin(usage::run(jobs)),
     },
     // After `usage`, which first recomputes the totals without the clusters under removal.
     Job {
         name: "removal",
-        every: Duration::from_secs(10),
-        routine: false,
+        interval: Duration::from_secs(10),
+        is_routine: false,
         run: |jobs| Box::pin(removal::run(jobs)),
     },
     Job {
         name: "flags",
-        every: Duration::from_secs(25),
-        routine: true,
+        interval: Duration::from_secs(25),
+        is_routine: true,
         run: |jobs| Box::pin(flags::run(jobs)),
     },
     Job {
         name: "partitions",
-        every: Duration::from_hours(1),
-        routine: false,
+        interval: Duration::from_hours(1),
+        is_routine: false,
         run: |jobs| Box::pin(partitions::run(jobs)),
     },
     Job {
         name: "retention",
-        every: Duration::from_hours(1),
-        routine: false,
+        interval: Duration::from_hours(1),
+        is_routine: false,
         run: |jobs| Box::pin(retention::run(jobs)),
     },
     Job {
         name: "reencryption",
-        every: Duration::from_mins(1),
-        routine: false,
+        interval: Duration::from_mins(1),
+        is_routine: false,
         run: |jobs| Box::pin(reencryption::run(jobs)),
     },
     Job {
         name: "alerts",
-        every: Duration::from_secs(25),
-        routine: true,
-        run: |jobs| Box::pin(alerts::look(jobs)),
+        interval: Duration::from_secs(25),
+        is_routine: true,
+        run: |jobs| Box::pin(alerts::evaluate(jobs)),
     },
-    Job { name: "deliveries", every: PAUSE, routine: true, run: |jobs| Box::pin(alerts::send(jobs)) },
+    Job {
+        name: "deliveries",
+        interval: CHECK_INTERVAL,
+        is_routine: true,
+        run: |jobs| Box::pin(alerts::send(jobs)),
+    },
 ];
 
-/// The result of a job.
+/// The result of a round that succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The counts, by kind of work.
-    pub figures: BTreeMap<String, u64>,
+    pub counts: BTreeMap<String, u64>,
     /// True if more work is due at once.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 impl Progress {
-    fn add(&mut self, figure: impl Into<String>, count: u64) {
+    fn add(&mut self, kind: impl Into<String>, count: u64) {
         if count > 0 {
-            *self.figures.entry(figure.into()).or_default() += count;
+            *self.counts.entry(kind.into()).or_default() += count;
         }
     }
 }
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (figure, count)) in self.figures.iter().enumerate() {
-            write!(f, "{}{figure}={count}", if index > 0 { " " } else { "" })?;
+        for (index, (kind, count)) in self.counts.iter().enumerate() {
+            write!(f, "{}{kind}={count}", if index > 0 { " " } else { "" })?;
         }
         Ok(())
     }
 }
 
-/// The result of a round of all jobs.
+/// The result of one round of every job, in sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct JobsRun {
     /// True if another server holds the job lock, so that this one did nothing.
     pub is_on_other_server: bool,
     /// The progress of each job that succeeded.
-    pub done: BTreeMap<&'static str, Progress>,
+    pub progress: BTreeMap<&'static str, Progress>,
     /// The jobs that failed.
     pub failed: Vec<&'static str>,
 }
 
-impl Round {
+impl JobsRun {
     /// Returns true if a job has more work at once.
     #[must_use]
-    pub fn more(&self) -> bool {
-        self.done.values().any(|progress| progress.more)
+    pub fn has_more(&self) -> bool {
+        self.progress.values().any(|progress| progress.has_more)
     }
 }
 
@@ -171,13 +181,13 @@ pub struct Jobs {
     stopping: watch::Receiver<bool>,
     stop: watch::Sender<bool>,
     /// The job lock, shared by the running jobs.
-    lead: sync::Mutex<JobLease>,
-    walk: Mutex<ReencryptionPass>,
+    job_lock: sync::Mutex<SharedJobLock>,
+    reencryption_pass: Mutex<ReencryptionPass>,
     retention: sync::Mutex<retention::Round>,
-    /// The last account whose silent clusters were examined.
+    /// The last account whose silent clusters the previous round examined. None if it examined all.
     last_silent_account: sync::Mutex<Option<AccountId>>,
     /// The evidence for the time that retention uses.
-    watch: retention::TimeEvidence,
+    time_evidence: retention::TimeEvidence,
     /// The start of the time during which this server could accept reports.
     watching_since: Mutex<Timestamp>,
     rollups: Rollups,
@@ -195,14 +205,14 @@ pub struct RunningJobs {
 
 /// The job lock of this server, shared by its running jobs.
 #[derive(Default)]
-struct JobLease {
+struct SharedJobLock {
     lock: Option<JobLock>,
     /// The number of running jobs.
-    jobs: usize,
+    job_count: usize,
 }
 
 /// The result of a job's round.
-enum Ended {
+enum JobOutcome {
     /// The job made progress.
     Done(Progress),
     /// The job failed. The log has the reason.
@@ -222,11 +232,11 @@ impl Jobs {
         Self {
             stopping,
             stop,
-            lead: sync::Mutex::default(),
-            walk: Mutex::default(),
+            job_lock: sync::Mutex::default(),
+            reencryption_pass: Mutex::default(),
             retention: sync::Mutex::default(),
             last_silent_account: sync::Mutex::default(),
-            watch: retention::TimeEvidence::new(clock.as_ref()),
+            time_evidence: retention::TimeEvidence::new(clock.as_ref()),
             watching_since: Mutex::new(clock.timestamp()),
             rollups: Rollups::new(store.system()),
             flags: Flags::new(store.clone()),
@@ -242,7 +252,7 @@ impl Jobs {
     #[must_use]
     pub fn start(self: Arc<Self>) -> RunningJobs {
         let (stop, mut tasks) = (self.stop.clone(), JoinSet::new());
-        tasks.spawn(Arc::clone(&self).watch());
+        tasks.spawn(Arc::clone(&self).run_server_checks());
         for job in &JOBS {
             tasks.spawn(Arc::clone(&self).keep_running(job));
         }
@@ -250,14 +260,14 @@ impl Jobs {
     }
 
     /// Runs the periodic checks that every server does for itself.
-    async fn watch(self: Arc<Self>) {
+    async fn run_server_checks(self: Arc<Self>) {
         loop {
             // The ping finds dead connections even if no one requests the readiness endpoint.
             if let Err(error) = self.system().ping().await {
                 tracing::debug!(error = %Chain(&error), "database does not respond");
             }
             self.reload_keys_or_log().await;
-            if self.sleep_or_stop(PAUSE).await {
+            if self.sleep_or_stop(CHECK_INTERVAL).await {
                 return;
             }
         }
@@ -266,11 +276,11 @@ impl Jobs {
     /// Runs a job repeatedly, except while another server holds the job lock.
     async fn keep_running(self: Arc<Self>, job: &'static Job) {
         loop {
-            let pause = match self.run_with_lease(job).await {
-                Ended::Done(progress) if progress.more => SHORT_PAUSE,
-                Ended::Done(_) => job.every,
-                Ended::Failed => job.every.min(RETRY),
-                Ended::OtherServer => PAUSE,
+            let pause = match self.run_with_job_lock(job).await {
+                JobOutcome::Done(progress) if progress.has_more => CONTINUATION_DELAY,
+                JobOutcome::Done(_) => job.interval,
+                JobOutcome::Failed => job.interval.min(RETRY_DELAY),
+                JobOutcome::OtherServer => CHECK_INTERVAL,
             };
             if self.sleep_or_stop(pause).await {
                 return;
@@ -279,57 +289,61 @@ impl Jobs {
     }
 
     /// Runs a job once, unless another server holds the job lock.
-    async fn run_with_lease(&self, job: &Job) -> Ended {
-        match timeout(ROUND, self.acquire_lease()).await.unwrap_or_else(|_| Err(StoreError::timed_out())) {
+    async fn run_with_job_lock(&self, job: &Job) -> JobOutcome {
+        match timeout(ROUND_TIMEOUT, self.acquire_job_lock())
+            .await
+            .unwrap_or_else(|_| Err(StoreError::timed_out()))
+        {
             Ok(true) => {}
-            Ok(false) => return Ended::OtherServer,
+            Ok(false) => return JobOutcome::OtherServer,
             Err(error) => {
                 tracing::warn!(
                     job = job.name,
                     error = %Chain(&error),
                     "job not started: cannot take the job lock"
                 );
-                self.restart_watch();
-                return Ended::Failed;
+                self.reset_watching_since();
+                return JobOutcome::Failed;
             }
         }
-        let ended = self.run(job).await;
-        self.release_lease().await;
-        ended
+        let outcome = self.run(job).await;
+        self.release_job_lock().await;
+        outcome
     }
 
     /// Runs all jobs once, in sequence, regardless of their schedules.
-    pub async fn run_once(&self) -> Round {
+    pub async fn run_once(&self) -> JobsRun {
         self.reload_keys_or_log().await;
-        let mut round = Round::default();
+        let mut run = JobsRun::default();
         for job in &JOBS {
             if self.is_stopping() {
                 break;
             }
-            match self.run_with_lease(job).await {
-                Ended::Done(progress) => drop(round.done.insert(job.name, progress)),
-                Ended::Failed => round.failed.push(job.name),
-                Ended::OtherServer => round.is_on_other_server = true,
+            match self.run_with_job_lock(job).await {
+                JobOutcome::Done(progress) => drop(run.progress.insert(job.name, progress)),
+                JobOutcome::Failed => run.failed.push(job.name),
+                JobOutcome::OtherServer => run.is_on_other_server = true,
             }
         }
-        round
+        run
     }
 
-    async fn run(&self, job: &Job) -> Ended {
-        let begun = Instant::now();
-        let outcome = timeout(ROUND, (job.run)(self)).await.unwrap_or_else(|_| Err(StoreError::timed_out()));
-        let took = begun.elapsed();
-        self.metrics.record_round(job.name, took, outcome.is_ok().then(|| self.now()));
-        let seconds = took.as_secs_f64();
+    async fn run(&self, job: &Job) -> JobOutcome {
+        let started_at = Instant::now();
+        let outcome =
+            timeout(ROUND_TIMEOUT, (job.run)(self)).await.unwrap_or_else(|_| Err(StoreError::timed_out()));
+        let duration = started_at.elapsed();
+        self.metrics.record_round(job.name, duration, outcome.is_ok().then(|| self.now()));
+        let seconds = duration.as_secs_f64();
         match outcome {
             Ok(progress) => {
-                if progress.figures.is_empty() {
+                if progress.counts.is_empty() {
                     tracing::debug!(job = job.name, seconds, "job finished without work");
-                } else if job.routine {
+                } else if job.is_routine {
                     tracing::debug!(
                         job = job.name,
                         did = %progress,
-                        more = progress.more,
+                        more = progress.has_more,
                         seconds,
                         "job finished"
                     );
@@ -337,45 +351,45 @@ impl Jobs {
                     tracing::info!(
                         job = job.name,
                         did = %progress,
-                        more = progress.more,
+                        more = progress.has_more,
                         seconds,
                         "job finished"
                     );
                 }
-                Ended::Done(progress)
+                JobOutcome::Done(progress)
             }
             Err(error) => {
                 let error = Chain(&error);
                 tracing::warn!(job = job.name, seconds, %error, "job failed; retrying");
-                Ended::Failed
+                JobOutcome::Failed
             }
         }
     }
 
     /// Acquires the job lock for this server, or shares it if a job holds it already. Returns false if
     /// another server holds it.
-    async fn acquire_lease(&self) -> Result<bool, StoreError> {
-        let mut lead = self.lead.lock().await;
-        let is_held = match &lead.lock {
-            Some(lock) => timeout(PAUSE, lock.is_held()).await.unwrap_or(false),
+    async fn acquire_job_lock(&self) -> Result<bool, StoreError> {
+        let mut shared_lock = self.job_lock.lock().await;
+        let is_held = match &shared_lock.lock {
+            Some(lock) => timeout(CHECK_INTERVAL, lock.is_held()).await.unwrap_or(false),
             None => false,
         };
         if !is_held {
-            // A lock whose connection is gone is no longer held.
-            lead.lock = None;
-            lead.lock = self.system().lock_jobs().await?;
+            // A lock whose connection was lost is no longer held.
+            shared_lock.lock = None;
+            shared_lock.lock = self.system().lock_jobs().await?;
         }
-        let leads = lead.lock.is_some();
-        lead.jobs += usize::from(leads);
-        Ok(leads)
+        let has_lock = shared_lock.lock.is_some();
+        shared_lock.job_count += usize::from(has_lock);
+        Ok(has_lock)
     }
 
     /// Ends a job's use of the job lock. The last job releases it.
-    async fn release_lease(&self) {
-        let mut lead = self.lead.lock().await;
-        lead.jobs = lead.jobs.saturating_sub(1);
-        if lead.jobs == 0
-            && let Some(lock) = lead.lock.take()
+    async fn release_job_lock(&self) {
+        let mut shared_lock = self.job_lock.lock().await;
+        shared_lock.job_count = shared_lock.job_count.saturating_sub(1);
+        if shared_lock.job_count == 0
+            && let Some(lock) = shared_lock.lock.take()
         {
             lock.release().await;
         }
@@ -388,14 +402,14 @@ impl Jobs {
         }
     }
 
-    /// Adopts a changed key file, after recording its encrypting key in the database.
+    /// Starts using a changed key file, after recording its encrypting key in the database.
     async fn reload_keys(&self) -> Result<(), StoreError> {
         let ring = self.store.keys();
         match ring.read_if_changed() {
             Ok(Some(keys)) => {
                 self.system().record_key(keys.primary(), self.clock.timestamp()).await?;
                 tracing::info!(encrypts = %KeyId(keys.primary()), "key file reloaded");
-                ring.adopt(keys);
+                ring.replace_keys(keys);
             }
             Ok(None) => {}
             Err(error) => tracing::warn!(
@@ -418,8 +432,8 @@ impl Jobs {
         *self.watching_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Restarts the time during which this server could accept reports.
-    fn restart_watch(&self) {
+    /// Starts anew the time during which this server could accept reports.
+    fn reset_watching_since(&self) {
         *self.watching_since.lock().unwrap_or_else(PoisonError::into_inner) = self.now();
     }
 
@@ -430,7 +444,7 @@ impl Jobs {
     /// Sleeps. Returns true if the server is shutting down.
     async fn sleep_or_stop(&self, pause: Duration) -> bool {
         let mut stopping = self.stopping.clone();
-        // The jobs own the sender, so this ends only by the timeout or the signal.
+        // The jobs own the sender, so only the timeout or the signal ends the wait.
         tokio::time::timeout(pause, stopping.wait_for(|stopping| *stopping)).await.is_ok()
     }
 }
@@ -439,9 +453,12 @@ impl RunningJobs {
     /// Stops the jobs after their current batch.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        let ended = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(DRAIN, ended).await.is_err() {
-            tracing::warn!(seconds = DRAIN.as_secs(), "shutdown: a job did not finish within the timeout");
+        let all_tasks = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(SHUTDOWN_TIMEOUT, all_tasks).await.is_err() {
+            tracing::warn!(
+                seconds = SHUTDOWN_TIMEOUT.as_secs(),
+                "shutdown: a job did not finish within the timeout"
+            );
             self.tasks.abort_all();
         }
     }

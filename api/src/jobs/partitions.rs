@@ -19,9 +19,9 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     }
     let this_week = week::start(now.timestamp_millis());
     for (table, column) in PARTITIONED {
-        let present = store.partitions(table).await?;
+        let existing = store.partitions(table).await?;
         for start in (0..WEEKS_AHEAD).map(|weeks| this_week + weeks * week::LENGTH) {
-            if !present.contains(&start) {
+            if !existing.contains(&start) {
                 let moved = store.make_partition(table, column, start).await?;
                 progress.add("made", 1);
                 progress.add("rows_moved", moved);
@@ -35,7 +35,10 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
 /// days. Returns their number.
 ///
 /// Retention calls it, because a partition is dropped only if the same rows could be deleted one by one.
-pub(super) async fn drop_old(jobs: &Jobs, longest: impl Fn(DataClass) -> i64) -> Result<u64, StoreError> {
+pub(super) async fn drop_old(
+    jobs: &Jobs,
+    longest_retention: impl Fn(DataClass) -> i64,
+) -> Result<u64, StoreError> {
     let (store, now) = (jobs.system(), jobs.now());
     let mut dropped = 0;
     if !store.has_partitions() {
@@ -44,8 +47,9 @@ pub(super) async fn drop_old(jobs: &Jobs, longest: impl Fn(DataClass) -> i64) ->
     for (table, column) in PARTITIONED {
         let rule = RULES.iter().find(|rule| rule.table == table && rule.age == AgeSource::Row(column));
         let rule = rule.expect("a partitioned table has a rule with the same column");
-        let oldest = cutoff(now, rule.days(Some(longest(rule.class))));
-        for start in store.partitions(table).await?.into_iter().filter(|start| start + week::LENGTH <= oldest)
+        let oldest_kept = cutoff(now, rule.days(Some(longest_retention(rule.class))));
+        for start in
+            store.partitions(table).await?.into_iter().filter(|start| start + week::LENGTH <= oldest_kept)
         {
             store.drop_partition(table, start).await?;
             dropped += 1;

@@ -24,11 +24,11 @@ pub(super) struct ReencryptionPass {
     /// milliseconds.
     primary: Option<(i64, i64)>,
     table: usize,
-    after: Option<Position>,
+    position: Option<Position>,
     /// The number of rows encrypted in this pass over the tables.
     rows: u64,
     /// The start of the next pass after one that found nothing, in epoch milliseconds.
-    next: Option<i64>,
+    next_pass_at: Option<i64>,
 }
 
 impl ReencryptionPass {
@@ -36,21 +36,21 @@ impl ReencryptionPass {
     fn is_due(&mut self, primary: i64, now: Timestamp) -> bool {
         let now = now.timestamp_millis();
         let since = self.primary.filter(|(key, _)| *key == primary).map(|(_, since)| since);
-        if since.is_none() || self.next.is_some_and(|next| next <= now) {
+        if since.is_none() || self.next_pass_at.is_some_and(|at| at <= now) {
             *self = Self { primary: Some((primary, since.unwrap_or(now))), ..Self::default() };
         }
-        self.next.is_none()
+        self.next_pass_at.is_none()
     }
 
     /// Continues with the next table, or schedules the next pass.
-    fn end_of_table(&mut self, now: Timestamp) {
-        (self.table, self.after) = (self.table + 1, None);
+    fn finish_table(&mut self, now: Timestamp) {
+        (self.table, self.position) = (self.table + 1, None);
         if self.table == ENCRYPTED_TABLES.len() {
             let now = now.timestamp_millis();
-            let soon = KEY_PROPAGATION_TIME.num_milliseconds();
-            let is_new = self.primary.is_some_and(|(_, since)| now - since < soon);
-            let rest = if is_new { soon } else { DAY };
-            self.next = (self.rows == 0).then_some(now + rest);
+            let propagation_ms = KEY_PROPAGATION_TIME.num_milliseconds();
+            let is_new = self.primary.is_some_and(|(_, since)| now - since < propagation_ms);
+            let delay_ms = if is_new { propagation_ms } else { DAY };
+            self.next_pass_at = (self.rows == 0).then_some(now + delay_ms);
             (self.table, self.rows) = (0, 0);
         }
     }
@@ -58,27 +58,27 @@ impl ReencryptionPass {
 
 pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     let (store, keys, now) = (jobs.system(), jobs.store.keys(), jobs.now());
-    let mut walk = jobs.walk.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let mut pass = jobs.reencryption_pass.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let mut progress = Progress::default();
     for _ in 0..BATCHES {
-        if !walk.is_due(keys.keys().primary(), now) || jobs.is_stopping() {
+        if !pass.is_due(keys.keys().primary(), now) || jobs.is_stopping() {
             break;
         }
-        let table = walk.table;
-        let resealed = store.reencrypt(table, keys, walk.after.take()).await?;
-        progress.add(ENCRYPTED_TABLES[table], resealed.rows);
-        progress.add("unreadable", resealed.unreadable);
-        record_missing_keys(&store, &resealed.missing, now).await?;
-        walk.rows += resealed.rows;
-        if resealed.next.is_some() {
-            walk.after = resealed.next;
+        let table = pass.table;
+        let batch = store.reencrypt(table, keys, pass.position.take()).await?;
+        progress.add(ENCRYPTED_TABLES[table], batch.rows);
+        progress.add("unreadable", batch.unreadable);
+        record_missing_keys(&store, &batch.missing, now).await?;
+        pass.rows += batch.rows;
+        if batch.next.is_some() {
+            pass.position = batch.next;
             jobs.sleep_or_stop(BATCH_PAUSE).await;
         } else {
-            walk.end_of_table(now);
+            pass.finish_table(now);
         }
     }
-    progress.more = walk.next.is_none();
-    *jobs.walk.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = walk;
+    progress.has_more = pass.next_pass_at.is_none();
+    *jobs.reencryption_pass.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = pass;
     Ok(progress)
 }
 
@@ -92,8 +92,8 @@ async fn record_missing_keys(
     if missing.is_empty() {
         return Ok(());
     }
-    let known = store.known_keys().await?;
-    for id in missing.iter().filter(|id| !known.contains_key(*id)) {
+    let recorded_keys = store.known_keys().await?;
+    for id in missing.iter().filter(|id| !recorded_keys.contains_key(*id)) {
         log_missing_key(*id);
         store.record_key(*id, now).await?;
     }

@@ -18,7 +18,7 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
                 progress.add("rows", step.rows);
                 progress.add("clusters", u64::from(step.is_done));
                 // Another cluster of the account may be next.
-                progress.more |= !step.waits_for_daily_totals;
+                progress.has_more |= !step.waits_for_daily_totals;
             }
             // A failure in one account must not stop the others.
             Err(error) => {
@@ -60,7 +60,7 @@ async fn remove_account_step(
     match jobs.store.for_background_work(account).remove_account_batch(jobs.now()).await? {
         AccountRemovalStep::Rows(rows) => {
             progress.add("rows", rows);
-            progress.more = true;
+            progress.has_more = true;
         }
         AccountRemovalStep::WaitsForClusters => {}
         AccountRemovalStep::All => {

@@ -33,32 +33,32 @@ use crate::{
 };
 
 /// Accounts that one statement reads.
-const ACCOUNTS: u64 = 200;
+const ACCOUNT_BATCH: u64 = 200;
 
 /// The maximum number of batches of one table that a piece deletes of one account.
 const BATCHES: u32 = 5;
 
 /// The maximum number of rows that the survey counts per account and rule. More rows count as this many.
-const COUNTED: u64 = 2_000_000;
+const MAX_COUNTED_ROWS: u64 = 2_000_000;
 
 /// A round in progress. Only memory holds it: after a restart the round begins again, and rows that are
 /// deleted are not counted twice.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     /// The time at which the round began.
-    begun_at: Option<Timestamp>,
+    started_at: Option<Timestamp>,
     /// The last account that the survey read.
-    after: Option<AccountId>,
+    last_account: Option<AccountId>,
     /// True after the survey has read all accounts.
     is_surveyed: bool,
-    /// The judgement of the numbers of due rows. `None` before.
+    /// The judgement of the numbers of due rows. `None` until they are judged.
     judgement: Option<Judgement>,
     /// The longest time that an account keeps each class of data, in days.
     longest: BTreeMap<DataClass, i64>,
-    /// Accounts with rows to delete. Each gets its turn before one gets another.
+    /// Accounts with rows to delete. They are served in turn.
     queue: VecDeque<DueAccount>,
     /// The last error. The round goes on with other accounts and fails at its end.
-    failed: Option<StoreError>,
+    last_error: Option<StoreError>,
 }
 
 /// The judgement of the numbers of due rows.
@@ -74,10 +74,10 @@ struct Judgement {
 #[derive(Debug)]
 struct DueAccount {
     account: AccountId,
-    kept: AccountRetention,
+    retention: AccountRetention,
     /// The number of due rows that the survey counted.
     rows: u64,
-    /// The judgement of this number. `None` before.
+    /// The judgement of this number. `None` until it is judged.
     verdict: Option<Verdict>,
 }
 
@@ -95,7 +95,7 @@ enum Verdict {
 /// Times that confirm the server's clock, in addition to stored ones.
 pub(super) struct TimeEvidence {
     /// The time of this server's start: by the clock, and by the monotonic clock.
-    started: (Timestamp, Instant),
+    start: (Timestamp, Instant),
     /// The last confirmed time, and its monotonic time. The monotonic time that passes after it is
     /// confirmed as well.
     trusted: Mutex<Option<(Timestamp, Instant)>>,
@@ -103,29 +103,29 @@ pub(super) struct TimeEvidence {
 
 impl TimeEvidence {
     pub(super) fn new(clock: &dyn Clock) -> Self {
-        Self { started: (clock.timestamp(), clock.instant()), trusted: Mutex::new(None) }
+        Self { start: (clock.timestamp(), clock.instant()), trusted: Mutex::new(None) }
     }
 
     fn trusted(&self, now: Instant) -> Option<Timestamp> {
         let trusted = *self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
-        later(trusted?, now)
+        advance(trusted?, now)
     }
 
-    /// Returns the time since this server's start added to the start, if the clock was right at the
-    /// start as far as `latest` shows.
+    /// Returns the start plus the time since then, if the clock was right at the start as far as
+    /// `latest` shows.
     fn since_start(&self, latest: Option<Timestamp>, now: Instant) -> Option<Timestamp> {
-        latest.filter(|latest| !is_far_ahead(self.started.0, *latest)).and_then(|_| later(self.started, now))
+        latest.filter(|latest| !is_far_ahead(self.start.0, *latest)).and_then(|_| advance(self.start, now))
     }
 
-    fn trust(&self, time: Timestamp, moment: Instant) {
-        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some((time, moment));
+    fn trust(&self, time: Timestamp, instant: Instant) {
+        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some((time, instant));
     }
 }
 
-/// Returns `time` plus the monotonic time that passed since `moment`.
-fn later((time, moment): (Timestamp, Instant), now: Instant) -> Option<Timestamp> {
-    let passed = TimeDelta::from_std(now.saturating_duration_since(moment)).ok()?;
-    Some(time.0.checked_add_signed(passed)?.into())
+/// Returns `time` plus the monotonic time that passed since `instant`.
+fn advance((time, instant): (Timestamp, Instant), now: Instant) -> Option<Timestamp> {
+    let elapsed = TimeDelta::from_std(now.saturating_duration_since(instant)).ok()?;
+    Some(time.0.checked_add_signed(elapsed)?.into())
 }
 
 /// Returns the latest of some times.
@@ -135,29 +135,29 @@ fn latest<const TIMES: usize>(times: [Option<Timestamp>; TIMES]) -> Option<Times
 
 pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     let mut round = jobs.retention.lock().await;
-    let (mut progress, begun) = (Progress::default(), Instant::now());
-    let is_over = || begun.elapsed() >= ROUND_BUDGET || jobs.is_stopping();
+    let (mut progress, started) = (Progress::default(), Instant::now());
+    let is_out_of_time = || started.elapsed() >= ROUND_BUDGET || jobs.is_stopping();
     let watch = check_clock(jobs).await?;
     if watch.hold == Some(Hold::Clock) {
         *round = Round::default();
         return Ok(progress);
     }
-    let begun_at = *round.begun_at.get_or_insert(jobs.now());
+    let started_at = *round.started_at.get_or_insert(jobs.now());
     // Rows that became due since then were not overdue, however many they are.
-    let then = watch.completed_at.unwrap_or(begun_at);
+    let reference_time = watch.completed_at.unwrap_or(started_at);
     while !round.is_surveyed {
-        if is_over() {
-            progress.more = true;
+        if is_out_of_time() {
+            progress.has_more = true;
             return Ok(progress);
         }
-        round.survey_page(jobs, then, &is_over).await?;
+        round.survey_page(jobs, reference_time, &is_out_of_time).await?;
     }
     if round.judgement.is_none() {
-        if !round.judge(jobs, &watch, &is_over).await {
-            progress.more = true;
+        if !round.judge(jobs, &watch, &is_out_of_time).await {
+            progress.has_more = true;
             return Ok(progress);
         }
-        // A partition holds rows of all accounts, so it stays while those of one are kept.
+        // A partition holds rows of all accounts, so it stays while those of one are retention.
         if round.hold_implausible(jobs, &watch).await? {
             round.drop_partitions(jobs, &mut progress).await;
         }
@@ -166,79 +166,79 @@ pub(super) async fn run(jobs: &Jobs) -> Result<Progress, StoreError> {
     for _ in 0..round.queue.len() {
         let Some(due) = round.queue.pop_front() else { break };
         round.delete_piece(jobs, due, &mut progress).await;
-        if is_over() {
+        if is_out_of_time() {
             break;
         }
     }
     if !round.queue.is_empty() {
-        progress.more = true;
+        progress.has_more = true;
         return Ok(progress);
     }
     match jobs.system().remove_scheduler_tokens(removal_cutoff(jobs.now())).await {
         Ok(removed) => {
             progress.add("api_tokens", removed);
-            progress.more |= removed == SCHEDULER_TOKEN_BATCH;
+            progress.has_more |= removed == SCHEDULER_TOKEN_BATCH;
         }
         Err(error) => {
             tracing::warn!(error = %Chain(&error), "failed to delete expired scheduler tokens");
-            round.failed = Some(error);
+            round.last_error = Some(error);
         }
     }
-    let ended = std::mem::take(&mut *round);
-    if let Some(judgement) = ended.judgement {
-        record_end(jobs, judgement, ended.failed.is_none().then_some(begun_at)).await?;
+    let finished_round = std::mem::take(&mut *round);
+    if let Some(judgement) = finished_round.judgement {
+        record_end(jobs, judgement, finished_round.last_error.is_none().then_some(started_at)).await?;
     }
-    ended.failed.map_or(Ok(progress), Err)
+    finished_round.last_error.map_or(Ok(progress), Err)
 }
 
 impl Round {
-    /// Finds the rows that are due in the next accounts, until `is_over`.
+    /// Finds the rows that are due in the next accounts, until `is_out_of_time`.
     async fn survey_page(
         &mut self,
         jobs: &Jobs,
-        then: Timestamp,
-        is_over: impl Fn() -> bool,
+        reference_time: Timestamp,
+        is_out_of_time: impl Fn() -> bool,
     ) -> Result<(), StoreError> {
-        let accounts = jobs.system().retention_after(self.after, ACCOUNTS).await?;
-        let is_last = (accounts.len() as u64) < ACCOUNTS;
-        for (account, kept) in accounts {
-            if is_over() {
+        let accounts = jobs.system().retention_after(self.last_account, ACCOUNT_BATCH).await?;
+        let is_last = (accounts.len() as u64) < ACCOUNT_BATCH;
+        for (account, retention) in accounts {
+            if is_out_of_time() {
                 return Ok(());
             }
             for rule in &RULES {
                 let longest = self.longest.entry(rule.class).or_default();
-                *longest = kept.days(rule.class).max(*longest);
+                *longest = retention.days(rule.class).max(*longest);
             }
-            match count_due(jobs, account, &kept, then).await {
+            match count_due(jobs, account, &retention, reference_time).await {
                 Ok(None) => {}
                 Ok(Some(rows)) => {
-                    self.queue.push_back(DueAccount { account, kept, rows, verdict: None });
+                    self.queue.push_back(DueAccount { account, retention, rows, verdict: None });
                 }
                 // The error of one account must not keep other accounts' rows.
                 Err(error) => self.fail(account, error),
             }
-            self.after = Some(account);
+            self.last_account = Some(account);
         }
         self.is_surveyed = is_last;
         Ok(())
     }
 
-    /// Judges the numbers of due rows until `is_over`. Returns true after all have been judged. An
+    /// Judges the numbers of due rows until `is_out_of_time`. Returns true after all have been judged. An
     /// operator's confirmation accepts any number.
     async fn judge(
         &mut self,
         jobs: &Jobs,
         watch: &retention_watch::Model,
-        is_over: impl Fn() -> bool,
+        is_out_of_time: impl Fn() -> bool,
     ) -> bool {
         let usual = watch.usual_rows.unsigned_abs();
-        let mut failed = Vec::new();
+        let mut failures = Vec::new();
         for due in self.queue.iter_mut().filter(|due| due.verdict.is_none()) {
             if watch.confirmed || due.rows <= max_rows_of_account(usual) {
                 due.verdict = Some(Verdict::Plausible);
                 continue;
             }
-            if is_over() {
+            if is_out_of_time() {
                 break;
             }
             due.verdict = Some(match count_all_rows(jobs, due.account).await {
@@ -255,12 +255,12 @@ impl Round {
                 }
                 // The error of one account must not keep other accounts' rows.
                 Err(error) => {
-                    failed.push((due.account, error));
+                    failures.push((due.account, error));
                     Verdict::Unknown
                 }
             });
         }
-        for (account, error) in failed {
+        for (account, error) in failures {
             self.fail(account, error);
         }
         self.queue.iter().all(|due| due.verdict.is_some())
@@ -278,11 +278,11 @@ impl Round {
         let hold = (held_rows > 0).then_some(Hold::Amount);
         let due_rows = i64::try_from(held_rows).unwrap_or(i64::MAX);
         record(jobs, Some(watch), retention_watch::Model { hold, due_rows, ..watch.clone() }).await?;
-        let all = self.queue.len();
+        let queue_length = self.queue.len();
         self.queue.retain(|due| due.verdict == Some(Verdict::Plausible));
         let largest = self.queue.iter().map(|due| due.rows).max().unwrap_or(0);
         self.judgement = Some(Judgement { is_confirmed: watch.confirmed, largest });
-        Ok(self.queue.len() == all)
+        Ok(self.queue.len() == queue_length)
     }
 
     /// Drops partitions whose rows no account keeps.
@@ -292,14 +292,14 @@ impl Round {
             Ok(dropped) => progress.add("partitions_dropped", dropped),
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "failed to drop old partitions");
-                self.failed = Some(error);
+                self.last_error = Some(error);
             }
         }
     }
 
     /// Deletes a bounded number of one account's rows.
     async fn delete_piece(&mut self, jobs: &Jobs, due: DueAccount, progress: &mut Progress) {
-        match delete_due(jobs, due.account, &due.kept, progress).await {
+        match delete_due(jobs, due.account, &due.retention, progress).await {
             Ok(true) => self.queue.push_back(due),
             Ok(false) => {}
             // The error of one account must not keep other accounts' rows.
@@ -309,39 +309,39 @@ impl Round {
 
     fn fail(&mut self, account: AccountId, error: StoreError) {
         tracing::warn!(%account, error = %Chain(&error), "failed to delete rows past retention");
-        self.failed = Some(error);
+        self.last_error = Some(error);
     }
 }
 
 /// The rules with the time before which the account's rows are due.
-fn rules_of(kept: &AccountRetention, now: Timestamp) -> Vec<(&'static Rule, i64)> {
-    let days = |rule: &Rule| rule.days(Some(kept.days(rule.class)));
+fn rules_of(retention: &AccountRetention, now: Timestamp) -> Vec<(&'static Rule, i64)> {
+    let days = |rule: &Rule| rule.days(Some(retention.days(rule.class)));
     RULES.iter().map(|rule| (rule, cutoff(now, days(rule)))).collect()
 }
 
 /// The time after which rows state a time to come. They are due by their arrival.
-fn ahead_of(now: Timestamp) -> i64 {
+fn future_cutoff(now: Timestamp) -> i64 {
     now.timestamp_millis().saturating_add(DAY)
 }
 
-/// Returns the number of rows that are due in an account, and were at the time `then`; None if none are due.
-/// Rows that state a time to come, and rows that were due when they arrived, count as none: no clock makes
-/// them many.
+/// Returns the number of rows that are due in an account, and were due at `reference_time`. `None` if none
+/// are due. Rows that state a time to come, and rows that were due when they arrived, do not count: no
+/// clock makes them many.
 async fn count_due(
     jobs: &Jobs,
     account: AccountId,
-    kept: &AccountRetention,
-    then: Timestamp,
+    retention: &AccountRetention,
+    reference_time: Timestamp,
 ) -> Result<Option<u64>, StoreError> {
     let (store, now) = (jobs.system(), jobs.now());
-    let (rules, rules_then) = (rules_of(kept, now), rules_of(kept, then));
+    let (rules, reference_rules) = (rules_of(retention, now), rules_of(retention, reference_time));
     let mut rows = None;
-    for place in store.rules_due(account, &rules).await? {
-        let (rule, cutoff) = rules_then[place];
-        let found = store.count_older(rule, account, cutoff, then, COUNTED).await?;
-        rows = Some(rows.unwrap_or(0) + found);
+    for index in store.rules_due(account, &rules).await? {
+        let (rule, cutoff) = reference_rules[index];
+        let count = store.count_older(rule, account, cutoff, reference_time, MAX_COUNTED_ROWS).await?;
+        rows = Some(rows.unwrap_or(0) + count);
     }
-    if rows.is_none() && !store.rules_ahead(account, &rules, ahead_of(now)).await?.is_empty() {
+    if rows.is_none() && !store.rules_ahead(account, &rules, future_cutoff(now)).await?.is_empty() {
         rows = Some(0);
     }
     Ok(rows)
@@ -351,14 +351,14 @@ async fn count_due(
 async fn delete_due(
     jobs: &Jobs,
     account: AccountId,
-    kept: &AccountRetention,
+    retention: &AccountRetention,
     progress: &mut Progress,
 ) -> Result<bool, StoreError> {
     let (store, now) = (jobs.system(), jobs.now());
-    let rules = rules_of(kept, now);
-    let (mut more, mut failure) = (false, None);
-    for place in store.rules_due(account, &rules).await? {
-        let (rule, cutoff) = rules[place];
+    let rules = rules_of(retention, now);
+    let (mut has_more, mut failure) = (false, None);
+    for index in store.rules_due(account, &rules).await? {
+        let (rule, cutoff) = rules[index];
         for batch in 1.. {
             match store.remove_older(rule, account, cutoff).await {
                 Ok(removed) => {
@@ -374,30 +374,30 @@ async fn delete_due(
                 }
             }
             if batch == BATCHES || jobs.sleep_or_stop(BATCH_PAUSE).await {
-                more = true;
+                has_more = true;
                 break;
             }
         }
     }
-    let ahead = ahead_of(now);
-    for place in store.rules_ahead(account, &rules, ahead).await? {
-        let (rule, cutoff) = rules[place];
+    let ahead = future_cutoff(now);
+    for index in store.rules_ahead(account, &rules, ahead).await? {
+        let (rule, cutoff) = rules[index];
         let removed = store.remove_ahead(rule, account, cutoff, ahead).await?;
         progress.add(rule.table, removed);
-        more |= removed == BATCH;
+        has_more |= removed == BATCH;
     }
-    failure.map_or(Ok(more), Err)
+    failure.map_or(Ok(has_more), Err)
 }
 
 /// Compares the clock with the times that reports and running servers confirm. Records and returns the
 /// result.
 async fn check_clock(jobs: &Jobs) -> Result<retention_watch::Model, StoreError> {
-    let (store, now, moment) = (jobs.system(), jobs.now(), jobs.clock.instant());
+    let (store, now, instant) = (jobs.system(), jobs.now(), jobs.clock.instant());
     let stored = store.retention_watch().await?;
     let confirm = |reported: Option<Timestamp>| {
         let stored = stored.as_ref().map(|watch| watch.trusted_at);
-        let confirmed = latest([reported, stored, jobs.watch.trusted(moment)]);
-        latest([confirmed, jobs.watch.since_start(confirmed, moment)])
+        let confirmed = latest([reported, stored, jobs.time_evidence.trusted(instant)]);
+        latest([confirmed, jobs.time_evidence.since_start(confirmed, instant)])
     };
     let mut confirmed = confirm(None);
     // Reading the newest report reads all clusters, so the job does it only when nothing else confirms
@@ -405,11 +405,11 @@ async fn check_clock(jobs: &Jobs) -> Result<retention_watch::Model, StoreError> 
     if confirmed.is_none_or(|confirmed| is_far_ahead(now, confirmed)) {
         confirmed = confirm(store.latest_reported_time().await?);
     }
-    let accepts = stored.as_ref().is_some_and(|watch| watch.confirmed);
+    let is_confirmed = stored.as_ref().is_some_and(|watch| watch.confirmed);
     // Without any report, a wrong clock can delete nothing.
-    let trusted_at = confirmed.filter(|_| !accepts).unwrap_or(now);
-    jobs.watch.trust(trusted_at, moment);
-    let before = stored.as_ref().and_then(|watch| watch.hold);
+    let trusted_at = confirmed.filter(|_| !is_confirmed).unwrap_or(now);
+    jobs.time_evidence.trust(trusted_at, instant);
+    let previous_hold = stored.as_ref().and_then(|watch| watch.hold);
     let hold = if is_far_ahead(now, trusted_at) {
         let days = (now.timestamp_millis() - trusted_at.timestamp_millis()) / DAY;
         tracing::warn!(
@@ -420,9 +420,9 @@ async fn check_clock(jobs: &Jobs) -> Result<retention_watch::Model, StoreError> 
         Some(Hold::Clock)
     } else {
         // The survey ends a hold for the amount.
-        before.filter(|hold| *hold == Hold::Amount)
+        previous_hold.filter(|hold| *hold == Hold::Amount)
     };
-    let known = stored.clone().unwrap_or(retention_watch::Model {
+    let current = stored.clone().unwrap_or(retention_watch::Model {
         id: 1,
         trusted_at,
         usual_rows: 0,
@@ -432,21 +432,21 @@ async fn check_clock(jobs: &Jobs) -> Result<retention_watch::Model, StoreError> 
         confirmed: false,
         completed_at: None,
     });
-    record(jobs, stored.as_ref(), retention_watch::Model { trusted_at, hold, ..known }).await
+    record(jobs, stored.as_ref(), retention_watch::Model { trusted_at, hold, ..current }).await
 }
 
-/// Stores `after` if it differs from `before`, with the time of a hold that begins or ends.
+/// Stores `updated` if it differs from `previous`, with the time of a hold that begins or ends.
 async fn record(
     jobs: &Jobs,
-    before: Option<&retention_watch::Model>,
-    mut after: retention_watch::Model,
+    previous: Option<&retention_watch::Model>,
+    mut updated: retention_watch::Model,
 ) -> Result<retention_watch::Model, StoreError> {
-    after.held_at = after.hold.and(before.and_then(|before| before.held_at).or(Some(jobs.now())));
-    jobs.metrics.retention_is_held(after.hold.is_some());
-    if before != Some(&after) {
-        jobs.system().record_retention_watch(after.clone()).await?;
+    updated.held_at = updated.hold.and(previous.and_then(|previous| previous.held_at).or(Some(jobs.now())));
+    jobs.metrics.set_retention_held(updated.hold.is_some());
+    if previous != Some(&updated) {
+        jobs.system().record_retention_watch(updated.clone()).await?;
     }
-    Ok(after)
+    Ok(updated)
 }
 
 /// Returns the number of an account's rows in all tables with retention, counted up to a limit per table.
@@ -456,14 +456,14 @@ async fn count_all_rows(jobs: &Jobs, account: AccountId) -> Result<u64, StoreErr
     tables.dedup();
     let mut all = 0_u64;
     for table in tables {
-        all += jobs.system().count_of_table(table, account, 2 * COUNTED).await?;
+        all += jobs.system().count_of_table(table, account, 2 * MAX_COUNTED_ROWS).await?;
     }
     Ok(all)
 }
 
 /// Stores the largest number of rows that a round that ended deleted of one account. A confirmation holds
 /// for one round; one that arrived after the round had judged the numbers is left for the next round.
-/// `completed_at` is the begin of the round. `None` if parts of it failed.
+/// `completed_at` is the start of the round. `None` if parts of it failed.
 async fn record_end(
     jobs: &Jobs,
     judgement: Judgement,

@@ -16,19 +16,20 @@ use crate::{
     store::{AccountStore, ChangedRow, ClusterFilter, PendingChanges, StoreError},
 };
 
-/// The number of clusters in one statement.
+/// The maximum number of clusters in one statement.
 const MAX_CLUSTERS: usize = 100;
 
-/// The number of rows in one payload.
+/// The maximum number of rows in one payload.
 const MAX_ROWS: usize = 100;
 
-/// The number of rows in one statement where a search of their text removes some.
+/// The maximum number of rows in one statement whose rows are then searched for a text. The search removes
+/// some of them.
 const MAX_SCANNED_ROWS: usize = 500;
 
-/// The arrivals to be read, and the position up to which everything is read.
+/// The arrivals to read, and the position of the arrivals already read.
 pub(super) struct CatchUp {
     arrivals: VecDeque<PendingChanges>,
-    /// The rows of the account to be read. Streams of these have no other arrivals.
+    /// The rows of the account to read. A stream of such rows has no arrivals of clusters.
     rows: VecDeque<ChangedRow>,
     position: Position,
 }
@@ -37,8 +38,8 @@ pub(super) struct CatchUp {
 #[derive(Clone)]
 pub(super) struct Batch {
     pub(super) rows: Rows,
-    /// The cluster whose newest state it is. None for all other rows: added rows, snapshots, alerts and
-    /// error groups.
+    /// The cluster whose newest state the batch is. None for all other rows: added rows, snapshots, alerts
+    /// and error groups.
     pub(super) cluster: Option<ClusterId>,
     /// The position of a reader that has taken this payload.
     pub(super) position: Position,
@@ -66,48 +67,52 @@ impl CatchUp {
     /// dropped call loses nothing.
     pub(super) async fn next(
         &mut self,
-        wanted: &RowSelection,
+        selection: &RowSelection,
         store: &AccountStore,
     ) -> Result<Option<Vec<Batch>>, StoreError> {
-        let begun = self.arrivals.front().is_some_and(|arrivals| arrivals.part.is_some());
-        let count = if begun { 1 } else { self.arrivals.len().min(MAX_CLUSTERS) };
+        let is_partial = self.arrivals.front().is_some_and(|arrivals| arrivals.part.is_some());
+        let count = if is_partial { 1 } else { self.arrivals.len().min(MAX_CLUSTERS) };
         if count == 0 && self.rows.is_empty() {
             return Ok(None);
         }
-        let batch: Vec<PendingChanges> = self.arrivals.range(..count).copied().collect();
-        let payloads = match wanted {
+        let pending_changes: Vec<PendingChanges> = self.arrivals.range(..count).copied().collect();
+        let batches = match selection {
             RowSelection::Clusters(filter) => {
-                let rows = self.read_states(filter, &batch, store).await?;
-                let piece = |(row, passes): (cluster::Model, bool)| {
-                    self.state(Some(row.id), Rows::Cluster(Box::new(row), passes))
+                let rows = self.read_states(filter, &pending_changes, store).await?;
+                let to_batch = |(row, passes): (cluster::Model, bool)| {
+                    self.create_batch(Some(row.id), Rows::Cluster(Box::new(row), passes))
                 };
-                rows.into_iter().map(piece).collect()
+                rows.into_iter().map(to_batch).collect()
             }
             RowSelection::Snapshots(filter) => {
-                let rows = self.read_states(filter, &batch, store).await?.into_iter();
+                let rows = self.read_states(filter, &pending_changes, store).await?.into_iter();
                 let rows: Vec<_> = rows.filter_map(|(row, passes)| passes.then_some(row)).collect();
-                let some = (!rows.is_empty()).then_some(rows);
-                some.into_iter().map(|rows| self.state(None, Rows::Clusters(rows))).collect()
+                let snapshot = (!rows.is_empty()).then_some(rows);
+                snapshot.into_iter().map(|rows| self.create_batch(None, Rows::Clusters(rows))).collect()
             }
-            RowSelection::Computations(of) => {
-                let rows = store.arrived_computations(of, &batch, MAX_ROWS as u64).await?;
-                self.advance_past(batch, rows, MAX_ROWS, Rows::Computations, |_| true)
+            RowSelection::Computations(filter) => {
+                let rows = store.arrived_computations(filter, &pending_changes, MAX_ROWS as u64).await?;
+                self.advance_past(pending_changes, rows, MAX_ROWS, Rows::Computations, |_| true)
             }
-            RowSelection::Errors(of, words) => {
-                let limit = if words.is_some() { MAX_SCANNED_ROWS } else { MAX_ROWS };
-                let rows = store.arrived_errors(of, &batch, limit as u64).await?;
-                let keep = |row: &_| words.as_ref().is_none_or(|words| store.error_contains(row, words));
-                self.advance_past(batch, rows, limit, Rows::Errors, keep)
+            RowSelection::Errors(filter, search_text) => {
+                let limit = if search_text.is_some() { MAX_SCANNED_ROWS } else { MAX_ROWS };
+                let rows = store.arrived_errors(filter, &pending_changes, limit as u64).await?;
+                let matches = |row: &_| {
+                    search_text.as_ref().is_none_or(|search_text| store.error_contains(row, search_text))
+                };
+                self.advance_past(pending_changes, rows, limit, Rows::Errors, matches)
             }
-            RowSelection::Events(of) => {
-                let rows = store.arrived_events(of, &batch, MAX_ROWS as u64).await?;
-                self.advance_past(batch, rows, MAX_ROWS, Rows::Events, |_| true)
+            RowSelection::Events(filter) => {
+                let rows = store.arrived_events(filter, &pending_changes, MAX_ROWS as u64).await?;
+                self.advance_past(pending_changes, rows, MAX_ROWS, Rows::Events, |_| true)
             }
-            RowSelection::Logs(of, words) => {
-                let limit = if words.is_some() { MAX_SCANNED_ROWS } else { MAX_ROWS };
-                let rows = store.arrived_logs(of, &batch, limit as u64).await?;
-                let keep = |row: &_| words.as_ref().is_none_or(|words| store.log_contains(row, words));
-                self.advance_past(batch, rows, limit, Rows::Logs, keep)
+            RowSelection::Logs(filter, search_text) => {
+                let limit = if search_text.is_some() { MAX_SCANNED_ROWS } else { MAX_ROWS };
+                let rows = store.arrived_logs(filter, &pending_changes, limit as u64).await?;
+                let matches = |row: &_| {
+                    search_text.as_ref().is_none_or(|search_text| store.log_contains(row, search_text))
+                };
+                self.advance_past(pending_changes, rows, limit, Rows::Logs, matches)
             }
             RowSelection::Alerts => {
                 let rows = store.alerts_by_id(&self.next_rows(AlertId)).await?;
@@ -116,24 +121,24 @@ impl CatchUp {
             RowSelection::ErrorGroups(filter) => {
                 let (rows, unmatched) =
                     store.match_error_groups(filter, &self.next_rows(ErrorGroupId)).await?;
-                let some = !rows.is_empty() || !unmatched.is_empty();
-                self.advance_past_rows(some.then_some(Rows::ErrorGroups(rows, unmatched)))
+                let has_changes = !rows.is_empty() || !unmatched.is_empty();
+                self.advance_past_rows(has_changes.then_some(Rows::ErrorGroups(rows, unmatched)))
             }
         };
-        Ok(Some(payloads))
+        Ok(Some(batches))
     }
 
     /// Reads the current state of the clusters of some arrivals, which completes those arrivals.
     async fn read_states(
         &mut self,
         filter: &ClusterFilter,
-        batch: &[PendingChanges],
+        pending_changes: &[PendingChanges],
         store: &AccountStore,
     ) -> Result<Vec<(cluster::Model, bool)>, StoreError> {
-        let ids: Vec<ClusterId> = batch.iter().map(|arrivals| arrivals.cluster).collect();
+        let ids: Vec<ClusterId> = pending_changes.iter().map(|arrivals| arrivals.cluster).collect();
         let mut rows = store.match_clusters(filter, &ids).await?;
         rows.sort_by_key(|(row, _)| (row.changed_at, row.id));
-        self.arrivals.drain(..batch.len());
+        self.arrivals.drain(..pending_changes.len());
         Ok(rows)
     }
 
@@ -142,68 +147,68 @@ impl CatchUp {
         self.rows.iter().take(MAX_ROWS).map(|row| id(row.id)).collect()
     }
 
-    /// Advances the position past the next rows of the account, and makes a batch of those that were found.
+    /// Advances the position past the next rows of the account, and creates a batch of those that were found.
     fn advance_past_rows(&mut self, found: Option<Rows>) -> Vec<Batch> {
         for row in self.rows.drain(..self.rows.len().min(MAX_ROWS)) {
             self.position.mark_read(row.id, row.changed_at);
         }
-        found.into_iter().map(|rows| self.state(None, rows)).collect()
+        found.into_iter().map(|rows| self.create_batch(None, rows)).collect()
     }
 
-    fn state(&self, cluster: Option<ClusterId>, rows: Rows) -> Batch {
+    fn create_batch(&self, cluster: Option<ClusterId>, rows: Rows) -> Batch {
         Batch { rows, cluster, position: self.position.clone() }
     }
 
-    /// Advances the position past rows of the first arrivals, read with this `limit`, and makes batches
-    /// of the rows that `keep` accepts.
+    /// Advances the position past rows of the first arrivals, read with this `limit`, and creates batches
+    /// of the rows that `matches` accepts.
     fn advance_past<Row: ArrivedRow>(
         &mut self,
-        mut batch: Vec<PendingChanges>,
+        mut pending_changes: Vec<PendingChanges>,
         rows: Vec<Row>,
         limit: usize,
         to_rows: impl Fn(Vec<Row>) -> Rows,
-        keep: impl Fn(&Row) -> bool,
+        matches: impl Fn(&Row) -> bool,
     ) -> Vec<Batch> {
-        self.arrivals.drain(..batch.len());
-        let more = rows.last().map(Row::arrival_part).filter(|_| rows.len() >= limit);
-        let mut kept: VecDeque<Row> = rows.into_iter().filter(keep).collect();
-        let mut payloads = Vec::new();
-        while kept.len() > MAX_ROWS {
-            let rows: Vec<Row> = kept.drain(..MAX_ROWS).collect();
+        self.arrivals.drain(..pending_changes.len());
+        let next_arrival = rows.last().map(Row::arrival_part).filter(|_| rows.len() >= limit);
+        let mut matching_rows: VecDeque<Row> = rows.into_iter().filter(matches).collect();
+        let mut batches = Vec::new();
+        while matching_rows.len() > MAX_ROWS {
+            let rows: Vec<Row> = matching_rows.drain(..MAX_ROWS).collect();
             if let Some(last) = rows.last() {
-                self.advance_to(&mut batch, last.arrival_part());
+                self.advance_to(&mut pending_changes, last.arrival_part());
             }
-            payloads.push(Batch { rows: to_rows(rows), cluster: None, position: self.position.clone() });
+            batches.push(Batch { rows: to_rows(rows), cluster: None, position: self.position.clone() });
         }
-        match more {
-            Some(last) => self.advance_to(&mut batch, last),
+        match next_arrival {
+            Some(last) => self.advance_to(&mut pending_changes, last),
             None => {
-                for PendingChanges { cluster, until, .. } in batch.drain(..) {
+                for PendingChanges { cluster, until, .. } in pending_changes.drain(..) {
                     self.position.mark_read(cluster, until);
                 }
             }
         }
-        if !kept.is_empty() {
-            let rows = to_rows(kept.into());
-            payloads.push(Batch { rows, cluster: None, position: self.position.clone() });
+        if !matching_rows.is_empty() {
+            let rows = to_rows(matching_rows.into());
+            batches.push(Batch { rows, cluster: None, position: self.position.clone() });
         }
-        for arrivals in batch.into_iter().rev() {
+        for arrivals in pending_changes.into_iter().rev() {
             self.arrivals.push_front(arrivals);
         }
         self.move_partial_to_front();
-        payloads
+        batches
     }
 
     /// Advances the position to a row, in the order of arrival, cluster and row.
-    fn advance_to(&mut self, batch: &mut Vec<PendingChanges>, last: PartialArrival) {
-        for arrivals in batch.iter_mut() {
-            let done = if arrivals.cluster < last.cluster { last.arrival } else { last.arrival - 1 };
-            let done = done.min(arrivals.until);
-            if done > arrivals.after {
-                arrivals.after = done;
-                self.position.mark_read(arrivals.cluster, done);
+    fn advance_to(&mut self, pending_changes: &mut Vec<PendingChanges>, last: PartialArrival) {
+        for arrivals in pending_changes.iter_mut() {
+            let read_up_to = if arrivals.cluster < last.cluster { last.arrival } else { last.arrival - 1 };
+            let read_up_to = read_up_to.min(arrivals.until);
+            if read_up_to > arrivals.after {
+                arrivals.after = read_up_to;
+                self.position.mark_read(arrivals.cluster, read_up_to);
             }
-            if arrivals.part.is_some_and(|part| part.arrival <= done) {
+            if arrivals.part.is_some_and(|part| part.arrival <= read_up_to) {
                 arrivals.part = None;
             }
             if arrivals.cluster == last.cluster {
@@ -211,14 +216,14 @@ impl CatchUp {
             }
         }
         self.position.mark_row_read(last);
-        batch.retain(|arrivals| arrivals.after < arrivals.until);
+        pending_changes.retain(|arrivals| arrivals.after < arrivals.until);
     }
 
-    /// Moves a partly read arrival to the front. It is read alone, because a position can record only one
-    /// partly read arrival.
+    /// Moves a partly read arrival to the front. `next` reads it alone, because a position can record only
+    /// one partly read arrival.
     fn move_partial_to_front(&mut self) {
-        if let Some(begun) = self.arrivals.iter().position(|arrivals| arrivals.part.is_some()) {
-            self.arrivals.swap(0, begun);
+        if let Some(index) = self.arrivals.iter().position(|arrivals| arrivals.part.is_some()) {
+            self.arrivals.swap(0, index);
         }
     }
 }
@@ -229,17 +234,22 @@ trait ArrivedRow {
     fn arrival_part(&self) -> PartialArrival;
 }
 
-macro_rules! arrived {
-    ($($noun:ident: $at:ident),+) => {$(
-        impl ArrivedRow for $noun::Model {
+macro_rules! impl_arrived_row {
+    ($($module:ident: $time:ident),+) => {$(
+        impl ArrivedRow for $module::Model {
             fn arrival_part(&self) -> PartialArrival {
-                let at = KeyTime::from(self.$at).0;
+                let at = KeyTime::from(self.$time).0;
                 PartialArrival { cluster: self.cluster_id, arrival: self.arrived_at, at, id: self.id.0 }
             }
         }
     )+};
 }
-arrived!(computation: started_at, error_occurrence: occurred_at, event: occurred_at, log_line: logged_at);
+impl_arrived_row!(
+    computation: started_at,
+    error_occurrence: occurred_at,
+    event: occurred_at,
+    log_line: logged_at
+);
 
 #[cfg(test)]
 mod tests {
@@ -259,22 +269,22 @@ mod tests {
     }
 
     fn arrivals(position: &Position, clusters: &[(i64, i64)]) -> Vec<PendingChanges> {
-        let of = |(cluster, until): &(i64, i64)| {
+        let to_pending = |(cluster, until): &(i64, i64)| {
             let cluster = ClusterId(*cluster);
             let part = position.part().filter(|part| part.cluster == cluster);
             PendingChanges { cluster, after: position.arrival_of(cluster), until: *until, since: None, part }
         };
-        clusters.iter().map(of).filter(|arrivals| arrivals.after < arrivals.until).collect()
+        clusters.iter().map(to_pending).filter(|arrivals| arrivals.after < arrivals.until).collect()
     }
 
     /// The rows that the database would return.
-    fn found(all: &[Row], batch: &[PendingChanges], limit: usize) -> Vec<Row> {
+    fn query_rows(all: &[Row], pending_changes: &[PendingChanges], limit: usize) -> Vec<Row> {
         let passes = |row: &&Row| {
-            batch.iter().any(|of| {
-                let behind = of.part.map_or(row.0 > of.after, |part| {
+            pending_changes.iter().any(|pending| {
+                let is_unread = pending.part.map_or(row.0 > pending.after, |part| {
                     (row.0, Uuid::from_u128(row.2)) > (part.arrival, part.id)
                 });
-                of.cluster.0 == row.1 && row.0 <= of.until && behind
+                pending.cluster.0 == row.1 && row.0 <= pending.until && is_unread
             })
         };
         all.iter().filter(passes).take(limit).copied().collect()
@@ -289,33 +299,34 @@ mod tests {
         all.sort_unstable();
         let last = [(1, 11), (2, 11), (3, 11)];
         for limit in [1, 2, 7, 100, 500] {
-            for every in [1, 3, usize::MAX] {
-                let (mut position, mut got, mut payloads) = (Position::at(4), Vec::new(), 0);
+            for payloads_per_connection in [1, 3, usize::MAX] {
+                let (mut position, mut received, mut payloads) = (Position::at(4), Vec::new(), 0);
                 let mut catch_up = CatchUp::new(arrivals(&position, &last), position.clone());
                 while let Some(front) = catch_up.arrivals.front() {
                     let count = if front.part.is_some() { 1 } else { catch_up.arrivals.len() };
-                    let batch: Vec<PendingChanges> = catch_up.arrivals.range(..count).copied().collect();
-                    let rows = found(&all, &batch, limit);
+                    let pending_changes: Vec<PendingChanges> =
+                        catch_up.arrivals.range(..count).copied().collect();
+                    let rows = query_rows(&all, &pending_changes, limit);
                     let delivered = std::cell::RefCell::new(VecDeque::new());
-                    let wrap = |rows: Vec<Row>| {
+                    let to_rows = |rows: Vec<Row>| {
                         delivered.borrow_mut().push_back(rows);
                         Rows::Events(Vec::new())
                     };
-                    let read = catch_up.advance_past(batch, rows, limit, wrap, |_| true);
-                    for (piece, rows) in read.into_iter().zip(delivered.into_inner()) {
+                    let batches = catch_up.advance_past(pending_changes, rows, limit, to_rows, |_| true);
+                    for (batch, rows) in batches.into_iter().zip(delivered.into_inner()) {
                         assert!(rows.len() <= MAX_ROWS);
-                        got.extend(rows);
-                        position = piece.position;
+                        received.extend(rows);
+                        position = batch.position;
                         payloads += 1;
-                        if payloads % every == 0 {
+                        if payloads % payloads_per_connection == 0 {
                             // The connection breaks here.
                             catch_up = CatchUp::new(arrivals(&position, &last), position.clone());
                             break;
                         }
                     }
                 }
-                got.sort_unstable();
-                assert_eq!(got, all, "{limit} {every}");
+                received.sort_unstable();
+                assert_eq!(received, all, "{limit} {payloads_per_connection}");
             }
         }
     }

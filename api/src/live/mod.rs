@@ -1,13 +1,12 @@
 //! Subscriptions: each change is read once and written once for all equal subscriptions, and delivered
 //! to each subscriber at its own pace.
 //!
-//! Credentials are represented by a [`SessionHandle`], which ends when they do. With it,
-//! [`SubscriptionHub`] turns a checked document into a [`Subscription`]: a stream of written payloads
-//! for a transport to send. Subscriptions of one account that differ only in their starting point form a
-//! group. A group has one task, which reads and writes, and a short replay buffer. A reader is a
-//! position in that buffer. A reader that falls behind the buffer catches up from the database, page by
-//! page at its own pace, and then continues with the buffer. A reader therefore needs the same memory
-//! whether it is fast or slow.
+//! A [`SessionHandle`] represents credentials, and ends when they do. With it, [`SubscriptionHub`] turns
+//! a checked document into a [`Subscription`]: a stream of serialized payloads for a transport to send.
+//! Subscriptions of one account that differ only in their starting point form a group. A group has one task,
+//! which reads and writes, and a short replay buffer. A reader is a position in that buffer. A reader that
+//! falls behind the buffer catches up from the database, page by page at its own pace, and then continues
+//! with the buffer. A reader therefore needs the same memory whether it is fast or slow.
 
 mod catch_up;
 mod replay_buffer;
@@ -54,7 +53,7 @@ pub enum EndReason {
     GoingAway,
 }
 
-/// Creates subscriptions.
+/// The factory of subscriptions. It holds their groups and sessions.
 #[derive(Clone)]
 pub struct SubscriptionHub(Arc<Inner>);
 
@@ -65,9 +64,9 @@ struct Inner {
     /// The timeout for writing one payload.
     timeout: Duration,
     groups: Mutex<HashMap<GroupKey, Weak<SharedSubscription>>>,
-    sessions: Mutex<HashMap<session_state::Key, Weak<session_state::SessionState>>>,
+    sessions: Mutex<HashMap<session_state::CredentialsDigest, Weak<session_state::SessionState>>>,
     /// True while the server is shutting down.
-    stopping: watch::Sender<bool>,
+    shutdown: watch::Sender<bool>,
     metrics: LiveMetrics,
 }
 
@@ -82,7 +81,7 @@ impl fmt::Debug for SubscriptionHub {
 }
 
 impl SubscriptionHub {
-    /// Creates the subscriptions to the changes in `store`, as reported by its bus.
+    /// Creates the hub of subscriptions to the changes in `store`, which its bus reports.
     #[must_use]
     pub(crate) fn new(
         schema: Schema,
@@ -92,19 +91,19 @@ impl SubscriptionHub {
         metrics: LiveMetrics,
     ) -> Self {
         let (groups, sessions) = (Mutex::default(), Mutex::default());
-        let stopping = watch::Sender::new(false);
-        Self(Arc::new(Inner { schema, store, clock, timeout, groups, sessions, stopping, metrics }))
+        let shutdown = watch::Sender::new(false);
+        Self(Arc::new(Inner { schema, store, clock, timeout, groups, sessions, shutdown, metrics }))
     }
 
     /// Creates the session state of an authenticated viewer. Equal credentials, with equal digests, share
-    /// one [`SessionHandle`]. `again` verifies them periodically, and whenever a membership, a role or a
-    /// token of the account changes.
+    /// one [`SessionHandle`]. `reauthenticate` verifies them periodically, and whenever a membership, a role
+    /// or a token of the account changes.
     #[must_use]
     pub fn open_session(
         &self,
         viewer: Viewer,
-        credentials_digest: session_state::Key,
-        again: Reauthenticate,
+        credentials_digest: session_state::CredentialsDigest,
+        reauthenticate: Reauthenticate,
     ) -> SessionHandle {
         let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = sessions.get(&credentials_digest).and_then(Weak::upgrade)
@@ -113,7 +112,7 @@ impl SubscriptionHub {
             return SessionHandle(state);
         }
         sessions.retain(|_, state| state.strong_count() > 0);
-        let state = session_state::SessionState::new(self, viewer, again);
+        let state = session_state::SessionState::new(self, viewer, reauthenticate);
         sessions.insert(credentials_digest, Arc::downgrade(&state));
         SessionHandle(state)
     }
@@ -136,17 +135,17 @@ impl SubscriptionHub {
         let Inner { schema, store, clock, timeout, metrics, .. } = &*self.0;
         let (viewer, template) = (session.viewer().clone(), checked_request.template);
         let account = viewer.account_id();
-        let reader = checked_request.is_personal.then_some(viewer.user_id());
+        let user = checked_request.is_personal.then_some(viewer.user_id());
         let request = template.clone().into_request();
         let execution = ExecutionContext { viewer, origin, rate_limit, now: clock.now() };
-        let planned = schema.plan_subscription(request, execution.clone(), store).await;
-        let mut planned = planned.map_err(refusal)?;
-        let after = planned.after.take();
-        let key = (account, session.access_level(), digest, reader);
+        let plan = schema.plan_subscription(request, execution.clone(), store).await;
+        let mut plan = plan.map_err(request_errors)?;
+        let after = plan.after.take();
+        let key = (account, session.access_level(), digest, user);
         let group = {
-            let mut groups = self.groups();
-            let known = groups.get(&key).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
+            let mut groups = self.lock_groups();
+            let existing = groups.get(&key).and_then(Weak::upgrade);
+            existing.unwrap_or_else(|| {
                 let renderer = Renderer {
                     schema: schema.clone(),
                     template,
@@ -156,7 +155,7 @@ impl SubscriptionHub {
                     timeout: *timeout,
                     metrics: metrics.clone(),
                 };
-                let group = SharedSubscription::new(planned, renderer);
+                let group = SharedSubscription::new(plan, renderer);
                 groups.retain(|_, group| group.strong_count() > 0);
                 groups.insert(key, Arc::downgrade(&group));
                 group
@@ -168,7 +167,7 @@ impl SubscriptionHub {
 
     /// Ends all sessions, because the server is shutting down.
     pub fn stop(&self) {
-        self.0.stopping.send_replace(true);
+        self.0.shutdown.send_replace(true);
     }
 
     /// Returns the metrics of subscriptions.
@@ -176,7 +175,7 @@ impl SubscriptionHub {
         &self.0.metrics
     }
 
-    fn groups(&self) -> MutexGuard<'_, HashMap<GroupKey, Weak<SharedSubscription>>> {
+    fn lock_groups(&self) -> MutexGuard<'_, HashMap<GroupKey, Weak<SharedSubscription>>> {
         self.0.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -190,8 +189,8 @@ impl From<&AuthError> for EndReason {
     }
 }
 
-/// Returns the errors of a subscription that does not start.
-fn refusal(mut response: Response) -> Vec<ServerError> {
+/// Returns the errors of a subscription that cannot start.
+fn request_errors(mut response: Response) -> Vec<ServerError> {
     finalize_response(&mut response);
     // Nothing was executed: these are errors of the request, and have no path in a response.
     response.errors.iter_mut().for_each(|error| error.path.clear());

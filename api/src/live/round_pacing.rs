@@ -40,19 +40,19 @@ impl RoundPacing {
     }
 
     /// Schedules the round after one that began and ended at these times.
-    pub(super) fn schedule_next(&mut self, begun: Instant, ended: Instant) {
-        self.next_round = begun + self.interval.max(PAUSE_FACTOR * ended.duration_since(begun));
+    pub(super) fn schedule_next(&mut self, started_at: Instant, ended_at: Instant) {
+        self.next_round = started_at + self.interval.max(PAUSE_FACTOR * ended_at.duration_since(started_at));
     }
 }
 
 /// Waits until a condition holds, for at most `limit`.
-pub(super) async fn poll_until(is_met: impl Fn() -> bool, limit: Duration) {
-    let met = async {
-        while !is_met() {
+pub(super) async fn poll_until(condition: impl Fn() -> bool, limit: Duration) {
+    let poll = async {
+        while !condition() {
             sleep(POLL_INTERVAL).await;
         }
     };
-    let _ = timeout(limit, met).await;
+    let _ = timeout(limit, poll).await;
 }
 
 #[cfg(test)]

@@ -24,16 +24,16 @@ use crate::{
     clock::Clock,
 };
 
-/// The time after which credentials are verified reauthenticate, unless a notice arrives earlier.
+/// The time after which credentials are verified again, unless a notice arrives earlier.
 const VERIFY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The shortest time between two verifications.
 const MIN_VERIFY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The identity of credentials, for sharing a session.
-pub(super) type Key = [u8; 32];
+/// The digest of credentials. Connections with equal digests share a session.
+pub(super) type CredentialsDigest = [u8; 32];
 
-/// Verifies the credentials reauthenticate and returns their viewer.
+/// Verifies the credentials again and returns their viewer.
 pub type Reauthenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<Viewer, AuthError>> + Send + Sync>;
 
 /// A handle to the shared state of verified credentials. It permits subscriptions until it ends.
@@ -43,7 +43,8 @@ pub struct SessionHandle(pub(super) Arc<SessionState>);
 /// The state shared by all connections with the same credentials.
 pub(super) struct SessionState {
     viewer: Viewer,
-    pub(super) ended: watch::Receiver<Option<EndReason>>,
+    /// The reason of the end. None while the session is valid.
+    pub(super) end_reason: watch::Receiver<Option<EndReason>>,
     verification_task: AbortHandle,
 }
 
@@ -70,15 +71,15 @@ impl SessionHandle {
     /// Returns the reason of the end. None while the session is valid.
     #[must_use]
     pub fn end(&self) -> Option<EndReason> {
-        *self.0.ended.borrow()
+        *self.0.end_reason.borrow()
     }
 
     /// Waits until the session ends, and returns the reason.
     pub async fn wait_for_end(&self) -> EndReason {
-        let mut ended = self.0.ended.clone();
-        match ended.wait_for(Option::is_some).await {
+        let mut end_reason = self.0.end_reason.clone();
+        match end_reason.wait_for(Option::is_some).await {
             Ok(end) => end.unwrap_or(EndReason::GoingAway),
-            // The verifying task is gone, as at the server's shutdown.
+            // The verification task was aborted, for example when the runtime shuts down.
             Err(_) => EndReason::GoingAway,
         }
     }
@@ -90,18 +91,24 @@ impl SessionHandle {
 
 impl SessionState {
     pub(super) fn new(live: &SubscriptionHub, viewer: Viewer, reauthenticate: Reauthenticate) -> Arc<Self> {
-        let (end, ended) = watch::channel(None);
-        let watch = live.0.store.bus().watch(viewer.account_id(), ChangeKinds::ACCESS);
-        let (stopping, clock) = (live.0.stopping.subscribe(), Arc::downgrade(&live.0.clock));
-        let verifier =
-            tokio::spawn(verify_until_end(viewer.clone(), reauthenticate, watch, stopping, clock, end));
-        Arc::new(Self { viewer, ended, verification_task: verifier.abort_handle() })
+        let (end_sender, end_reason) = watch::channel(None);
+        let access_changes = live.0.store.bus().subscribe(viewer.account_id(), ChangeKinds::ACCESS);
+        let (shutdown, clock) = (live.0.shutdown.subscribe(), Arc::downgrade(&live.0.clock));
+        let task = tokio::spawn(verify_until_end(
+            viewer.clone(),
+            reauthenticate,
+            access_changes,
+            shutdown,
+            clock,
+            end_sender,
+        ));
+        Arc::new(Self { viewer, end_reason, verification_task: task.abort_handle() })
     }
 
     /// Returns true if the session belongs to this viewer, with the same access, and has not ended.
     pub(super) fn belongs_to(&self, viewer: &Viewer) -> bool {
-        let same = |viewer: &Viewer| (viewer.account_id(), viewer.user_id(), AccessLevel::of(viewer));
-        self.ended.borrow().is_none() && same(viewer) == same(&self.viewer)
+        let identity = |viewer: &Viewer| (viewer.account_id(), viewer.user_id(), AccessLevel::of(viewer));
+        self.end_reason.borrow().is_none() && identity(viewer) == identity(&self.viewer)
     }
 }
 
@@ -111,39 +118,40 @@ impl Drop for SessionState {
     }
 }
 
-/// Verifies the credentials until they are not valid any more.
+/// Verifies the credentials repeatedly until they are no longer valid, and then sends the reason.
 async fn verify_until_end(
     viewer: Viewer,
     reauthenticate: Reauthenticate,
-    mut access: BusSubscription,
-    mut stopping: watch::Receiver<bool>,
+    mut access_changes: BusSubscription,
+    mut shutdown: watch::Receiver<bool>,
     clock: Weak<dyn Clock>,
-    end: watch::Sender<Option<EndReason>>,
+    end_sender: watch::Sender<Option<EndReason>>,
 ) {
     let initial_access = AccessLevel::of(&viewer);
     let mut expires_at = viewer.expires_at();
     let reason = loop {
         let now = clock.upgrade().map(|clock| clock.timestamp());
-        let remaining = expires_at.zip(now).map(|(end, now)| end.timestamp_millis() - now.timestamp_millis());
-        let remaining = remaining.map_or(VERIFY_INTERVAL, |remaining| {
-            Duration::from_millis(u64::try_from(remaining).unwrap_or(0))
+        let remaining_ms =
+            expires_at.zip(now).map(|(expiry, now)| expiry.timestamp_millis() - now.timestamp_millis());
+        let remaining = remaining_ms.map_or(VERIFY_INTERVAL, |remaining_ms| {
+            Duration::from_millis(u64::try_from(remaining_ms).unwrap_or(0))
         });
         tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => break EndReason::GoingAway,
+            _ = shutdown.wait_for(|has_begun| *has_begun) => break EndReason::GoingAway,
             // A notice arrived, the credentials expire, or the next verification is due.
-            _ = timeout(remaining.min(VERIFY_INTERVAL), access.next_changes()) => {}
+            _ = timeout(remaining.min(VERIFY_INTERVAL), access_changes.next_changes()) => {}
         }
         match reauthenticate().await {
-            Ok(now) if now.may(Scope::Read) && AccessLevel::of(&now) == initial_access => {
-                expires_at = now.expires_at();
+            Ok(viewer) if viewer.may(Scope::Read) && AccessLevel::of(&viewer) == initial_access => {
+                expires_at = viewer.expires_at();
             }
             Ok(_) => break EndReason::Forbidden,
             // The store is not available, so the credentials stay unverified. Payloads come from the
             // same store.
             Err(AuthError::Store(_)) => {}
-            Err(refused) => break EndReason::from(&refused),
+            Err(error) => break EndReason::from(&error),
         }
         sleep(MIN_VERIFY_INTERVAL).await;
     };
-    end.send_replace(Some(reason));
+    end_sender.send_replace(Some(reason));
 }

@@ -55,15 +55,15 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 pub(super) struct SharedSubscription {
     shared: Arc<SubscriptionState>,
     tail: OnceCell<PollTask>,
-    _counted: GaugeGuard,
+    _group_count: GaugeGuard,
 }
 
 /// The state shared by the task and the readers of a group.
 pub(super) struct SubscriptionState {
-    planned: SubscriptionPlan,
+    plan: SubscriptionPlan,
     renderer: Renderer,
     store: AccountStore,
-    ring: Mutex<ReplayBuffer>,
+    buffer: Mutex<ReplayBuffer>,
     /// The number of the next payload to be written.
     head: watch::Sender<u64>,
     /// The number of the next payload of the fastest reader.
@@ -93,18 +93,18 @@ impl Drop for PollTask {
 }
 
 impl SharedSubscription {
-    pub(super) fn new(planned: SubscriptionPlan, renderer: Renderer) -> Arc<Self> {
-        let counted = renderer.metrics.group();
+    pub(super) fn new(plan: SubscriptionPlan, renderer: Renderer) -> Arc<Self> {
+        let group_count = renderer.metrics.track_group();
         let shared = SubscriptionState {
             store: renderer.store.for_viewer(&renderer.execution.viewer),
-            planned,
+            plan,
             renderer,
-            ring: Mutex::new(ReplayBuffer::new(Position::at(0))),
+            buffer: Mutex::new(ReplayBuffer::new(Position::at(0))),
             head: watch::Sender::new(0),
             furthest: AtomicU64::new(0),
             taken: Notify::new(),
         };
-        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new(), _counted: counted })
+        Arc::new(Self { shared: Arc::new(shared), tail: OnceCell::new(), _group_count: group_count })
     }
 
     pub(super) fn shared(&self) -> &SubscriptionState {
@@ -117,59 +117,59 @@ impl SharedSubscription {
             // The subscription to the bus comes first, so that no change falls between it and the
             // position.
             let (bus, account) = (self.shared.renderer.store.bus(), self.shared.store.account_id());
-            let watch = bus.watch(account, self.shared.planned.selection.changes());
+            let watch = bus.subscribe(account, self.shared.plan.selection.changes());
             let position = self.shared.start_position().await?;
-            self.shared.ring().record_position(position.clone());
-            let tail = tokio::spawn(poll_changes(Arc::clone(&self.shared), watch, position));
-            Ok(PollTask(tail.abort_handle()))
+            self.shared.buffer().record_position(position.clone());
+            let task = tokio::spawn(poll_changes(Arc::clone(&self.shared), watch, position));
+            Ok(PollTask(task.abort_handle()))
         };
         self.tail.get_or_try_init(start).await.map(|_| ())
     }
 }
 
-/// Reads and writes in rounds, whenever something changed.
+/// Reads changes and writes their payloads in rounds, whenever something changed.
 async fn poll_changes(shared: Arc<SubscriptionState>, mut watch: BusSubscription, mut position: Position) {
-    let (mut removals, mut lost) = (ReportedRemovals::default(), false);
-    let interval = Duration::from_millis(shared.planned.read_interval_ms);
+    let (mut removals, mut has_gap) = (ReportedRemovals::default(), false);
+    let interval = Duration::from_millis(shared.plan.read_interval_ms);
     let mut pacing = RoundPacing::new(interval, Instant::now());
-    let mut before = 0;
+    let mut previous_number = 0;
     loop {
         let mut changes = watch.next_changes().await;
         pacing.wait_for_round().await;
         shared.wait_for_capacity().await;
         // The state of the bus is read before its notices: a reconnect publishes the gap before it
-        // counts as whole.
-        let whole = shared.renderer.store.bus().is_connected();
-        if let Some(more) = watch.next_changes().now_or_never() {
-            changes = merge_changes(changes, more);
+        // counts as connected.
+        let is_connected = shared.renderer.store.bus().is_connected();
+        if let Some(more_changes) = watch.next_changes().now_or_never() {
+            changes = merge_changes(changes, more_changes);
         }
-        let (begun, first) = (Instant::now(), *shared.head.borrow());
+        let (started_at, first_number) = (Instant::now(), *shared.head.borrow());
         let metrics = &shared.renderer.metrics;
-        let settled = shared.renderer.clock.timestamp().timestamp_millis();
-        while let Err(error) = shared.run_round(&changes, &mut position, &mut removals, &mut lost).await {
-            metrics.round_failed();
+        let settled_until = shared.renderer.clock.timestamp().timestamp_millis();
+        while let Err(error) = shared.run_round(&changes, &mut position, &mut removals, &mut has_gap).await {
+            metrics.count_round_failure();
             tracing::warn!(error = %Chain(&error), "failed to read changes; retrying");
             changes.gap = true;
             sleep(RETRY_DELAY).await;
         }
-        metrics.round(begun.elapsed());
-        if whole {
-            position.raise_floor(settled);
+        metrics.record_round(started_at.elapsed());
+        if is_connected {
+            position.raise_floor(settled_until);
         }
-        shared.ring().record_position(position.clone());
+        shared.buffer().record_position(position.clone());
         // Only readers that had reached the round before count, so a reader that takes nothing is ignored
         // after one round.
-        pacing.wait_for_readers(|| shared.ring().is_taken_by_half(before)).await;
-        before = first;
-        pacing.schedule_next(begun, Instant::now());
-        shared.ring().drop_taken();
+        pacing.wait_for_readers(|| shared.buffer().is_taken_by_half(previous_number)).await;
+        previous_number = first_number;
+        pacing.schedule_next(started_at, Instant::now());
+        shared.buffer().drop_taken_payloads();
     }
 }
 
 fn merge_changes(first: Changes, second: Changes) -> Changes {
     let mut clusters: BTreeMap<ClusterId, _> = BTreeMap::new();
     for notice in first.clusters.into_iter().chain(second.clusters) {
-        clusters.entry(notice.cluster).and_modify(|known| *known = notice.merge(*known)).or_insert(notice);
+        clusters.entry(notice.cluster).and_modify(|merged| *merged = notice.merge(*merged)).or_insert(notice);
     }
     Changes {
         clusters: clusters.into_values().collect(),
@@ -179,16 +179,16 @@ fn merge_changes(first: Changes, second: Changes) -> Changes {
 }
 
 impl SubscriptionState {
-    pub(super) fn ring(&self) -> MutexGuard<'_, ReplayBuffer> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn buffer(&self) -> MutexGuard<'_, ReplayBuffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn store(&self) -> &AccountStore {
         &self.store
     }
 
-    pub(super) fn planned(&self) -> &SubscriptionPlan {
-        &self.planned
+    pub(super) fn plan(&self) -> &SubscriptionPlan {
+        &self.plan
     }
 
     /// Returns a receiver of the number of the next payload to be written.
@@ -210,7 +210,7 @@ impl SubscriptionState {
 
     /// Returns true if the stream delivers added and changed rows rather than the state of clusters.
     pub(super) fn is_append_only(&self) -> bool {
-        !matches!(self.planned.selection.stream(), Stream::Clusters | Stream::Snapshots)
+        !matches!(self.plan.selection.stream(), Stream::Clusters | Stream::Snapshots)
     }
 
     /// Returns the position at which a new subscription starts.
@@ -219,18 +219,16 @@ impl SubscriptionState {
         if !self.is_append_only() {
             return Ok(Position::at(now.timestamp_millis() - SETTLED_AFTER_MS));
         }
-        match self.planned.selection.account_table() {
+        match self.plan.selection.account_table() {
             Some(table) => self.store.start_row_position(now, table, MAX_CHANGED as u64).await,
-            None => {
-                self.store.start_position(now, self.planned.clusters.as_deref(), MAX_CHANGED as u64).await
-            }
+            None => self.store.start_position(now, self.plan.clusters.as_deref(), MAX_CHANGED as u64).await,
         }
     }
 
     /// Returns the clusters that changed after an arrival number.
     async fn changed_since(&self, after: i64) -> Result<Vec<ChangedCluster>, StoreError> {
-        let among = self.planned.clusters.as_deref();
-        self.store.changed_clusters(after, among, MAX_CHANGED as u64 + 1).await
+        let clusters = self.plan.clusters.as_deref();
+        self.store.changed_clusters(after, clusters, MAX_CHANGED as u64 + 1).await
     }
 
     /// Returns these clusters with the arrival numbers of their last changes.
@@ -245,7 +243,7 @@ impl SubscriptionState {
     /// server may not have arrived here yet, and a reader that joined now would receive the same rows
     /// again. The wait ends after a second.
     pub(super) async fn catch_up_to(&self, after: &Position) {
-        let is_behind = || after.is_ahead_of(self.ring().complete_position());
+        let is_behind = || after.is_ahead_of(self.buffer().complete_position());
         if !self.is_append_only() || !is_behind() {
             return;
         }
@@ -262,12 +260,12 @@ impl SubscriptionState {
         position: &Position,
         until: Option<&Position>,
     ) -> Result<(CatchUp, bool), StoreError> {
-        if let Some(table) = self.planned.selection.account_table() {
-            let (rows, too_many) = self.rows_since(table, position, until).await?;
-            return Ok((CatchUp::of_rows(rows, position.clone()), too_many));
+        if let Some(table) = self.plan.selection.account_table() {
+            let (rows, exceeds_limit) = self.rows_since(table, position, until).await?;
+            return Ok((CatchUp::of_rows(rows, position.clone()), exceeds_limit));
         }
-        let (arrivals, too_many) = self.arrivals_since(position, until).await?;
-        Ok((CatchUp::new(arrivals, position.clone()), too_many))
+        let (arrivals, exceeds_limit) = self.arrivals_since(position, until).await?;
+        Ok((CatchUp::new(arrivals, position.clone()), exceeds_limit))
     }
 
     /// Returns the rows of the account whose last changes are after `position` and up to `until`, and true if
@@ -280,12 +278,12 @@ impl SubscriptionState {
         until: Option<&Position>,
     ) -> Result<(Vec<ChangedRow>, bool), StoreError> {
         let mut rows = self.store.changed_rows(table, position.floor(), MAX_CHANGED as u64 + 1).await?;
-        let too_many = rows.len() > MAX_CHANGED;
+        let exceeds_limit = rows.len() > MAX_CHANGED;
         rows.retain(|row| {
             let is_later = until.is_some_and(|until| row.changed_at > until.arrival_of(row.id));
             row.changed_at > position.arrival_of(row.id) && !is_later
         });
-        Ok((rows, too_many))
+        Ok((rows, exceeds_limit))
     }
 
     /// Returns the arrivals after `position` and up to `until`, and true if there are more than the
@@ -296,7 +294,7 @@ impl SubscriptionState {
         until: Option<&Position>,
     ) -> Result<(Vec<PendingChanges>, bool), StoreError> {
         let changed = self.changed_since(position.floor()).await?;
-        let too_many = changed.len() > MAX_CHANGED;
+        let exceeds_limit = changed.len() > MAX_CHANGED;
         let missed = changed.into_iter().filter_map(|changed| {
             let ChangedCluster { id: cluster, changed_at, .. } = changed;
             let last =
@@ -306,7 +304,7 @@ impl SubscriptionState {
             let since = changed.since(after);
             (after < until).then_some(PendingChanges { cluster, after, until, since, part })
         });
-        Ok((missed.collect(), too_many))
+        Ok((missed.collect(), exceeds_limit))
     }
 
     /// Waits while the group is too far ahead of its fastest reader.
@@ -323,11 +321,11 @@ impl SubscriptionState {
         changes: &Changes,
         position: &Position,
     ) -> Result<(CatchUp, bool), StoreError> {
-        if self.planned.selection.account_table().is_some() {
+        if self.plan.selection.account_table().is_some() {
             // A notice of the account names no row.
             return self.catch_up_from(position, None).await;
         }
-        let (mut arrivals, mut too_many) = (BTreeMap::new(), false);
+        let (mut arrivals, mut exceeds_limit) = (BTreeMap::new(), false);
         // The clusters with more arrivals than the notice describes.
         let mut missed = Vec::new();
         for notice in &changes.clusters {
@@ -337,16 +335,20 @@ impl SubscriptionState {
             } else {
                 // A change with an earlier arrival number may be committed later than the others.
                 // Neither it nor what arrived after it has been read.
-                position.arrival_of(cluster).min(notice.after)
+                position.arrival_of(cluster).min(notice.previous_arrival)
             };
-            let named = self.planned.clusters.as_ref().is_none_or(|named| named.contains(&cluster));
-            if named && (read < notice.arrival || !self.is_append_only()) {
+            let is_selected = self.plan.clusters.as_ref().is_none_or(|clusters| clusters.contains(&cluster));
+            if is_selected && (read < notice.arrival || !self.is_append_only()) {
                 let part = position.part().filter(|part| part.cluster == cluster);
                 let (after, until) = (read, notice.arrival);
-                if notice.since.is_some() && read < notice.after && self.is_append_only() {
+                if notice.oldest_item_ms.is_some() && read < notice.previous_arrival && self.is_append_only()
+                {
                     missed.push(cluster);
                 }
-                arrivals.insert(cluster, PendingChanges { cluster, after, until, since: notice.since, part });
+                arrivals.insert(
+                    cluster,
+                    PendingChanges { cluster, after, until, since: notice.oldest_item_ms, part },
+                );
             }
         }
         for cluster in self.changed_among(&missed).await? {
@@ -355,11 +357,11 @@ impl SubscriptionState {
             }
         }
         if changes.gap {
-            let (missed, more) = self.arrivals_since(position, None).await?;
-            too_many = more;
+            let (missed, is_truncated) = self.arrivals_since(position, None).await?;
+            exceeds_limit = is_truncated;
             arrivals.extend(missed.into_iter().map(|missed| (missed.cluster, missed)));
         }
-        Ok((CatchUp::new(arrivals.into_values(), position.clone()), too_many))
+        Ok((CatchUp::new(arrivals.into_values(), position.clone()), exceeds_limit))
     }
 
     /// Reads the changes of the notices and writes their payloads.
@@ -368,23 +370,23 @@ impl SubscriptionState {
         changes: &Changes,
         position: &mut Position,
         removals: &mut ReportedRemovals,
-        lost: &mut bool,
+        has_gap: &mut bool,
     ) -> Result<(), StoreError> {
-        let (mut catch_up, too_many) = self.catch_up_with(changes, position).await?;
-        *lost |= too_many;
-        while let Some(pieces) = catch_up.next(&self.planned.selection, &self.store).await? {
-            for mut piece in pieces {
-                if !removals.retain_new(&mut piece.rows) {
+        let (mut catch_up, exceeds_limit) = self.catch_up_with(changes, position).await?;
+        *has_gap |= exceeds_limit;
+        while let Some(batches) = catch_up.next(&self.plan.selection, &self.store).await? {
+            for mut batch in batches {
+                if !removals.retain_new(&mut batch.rows) {
                     continue;
                 }
                 self.wait_for_capacity().await;
-                *position = piece.position.clone();
-                let (cluster, place) = (piece.cluster, piece.position.clone());
-                let payload = self.write(piece, mem::take(lost)).await;
-                let mut ring = self.ring();
-                ring.push(payload, cluster, place);
-                let next = ring.head();
-                drop(ring);
+                *position = batch.position.clone();
+                let (cluster, batch_position) = (batch.cluster, batch.position.clone());
+                let payload = self.write(batch, mem::take(has_gap)).await;
+                let mut buffer = self.buffer();
+                buffer.push(payload, cluster, batch_position);
+                let next = buffer.head();
+                drop(buffer);
                 self.head.send_replace(next);
             }
             *position = catch_up.position().clone();
@@ -393,26 +395,26 @@ impl SubscriptionState {
     }
 
     /// Writes the payload of a batch, marked with a gap if `gap`.
-    pub(super) async fn write(&self, piece: Batch, gap: bool) -> Bytes {
-        let cursor = piece.position.cursor(self.planned.selection.stream());
-        let payload = self.renderer.write(PayloadContent { cursor, rows: piece.rows }).await;
-        self.metrics().written();
+    pub(super) async fn write(&self, batch: Batch, gap: bool) -> Bytes {
+        let cursor = batch.position.cursor(self.plan.selection.stream());
+        let payload = self.renderer.write(PayloadContent { cursor, rows: batch.rows }).await;
+        self.metrics().count_written();
         if gap { self.mark_gap(&payload) } else { payload.into() }
     }
 
     /// Marks a written payload with a gap: something before it may be missing.
     pub(super) fn mark_gap(&self, payload: &[u8]) -> Bytes {
-        self.metrics().gap();
+        self.metrics().count_gap();
         mark_gap(payload).into()
     }
 }
 
 impl Renderer {
-    async fn write(&self, delivery: PayloadContent) -> Vec<u8> {
+    async fn write(&self, content: PayloadContent) -> Vec<u8> {
         let request = self.template.clone().into_request();
         let execution = ExecutionContext { now: self.clock.now(), ..self.execution.clone() };
-        let deliver = self.schema.write_payload(request, delivery, execution, &self.store);
-        let mut response = match timeout(self.timeout, AssertUnwindSafe(deliver).catch_unwind()).await {
+        let write = self.schema.write_payload(request, content, execution, &self.store);
+        let mut response = match timeout(self.timeout, AssertUnwindSafe(write).catch_unwind()).await {
             Ok(Ok(response)) => response,
             Ok(Err(panic)) => Response::from_errors(vec![log_defect(panic_message(panic.as_ref()))]),
             Err(_) => {

@@ -22,12 +22,12 @@ use super::{
 };
 use crate::{domain::stream_cursor::Position, error::Chain, graphql::ApiError, metrics::GaugeGuard};
 
-/// The furthest point from which a subscription resumes, in milliseconds before now. An older cursor
+/// The oldest point from which a subscription resumes, in milliseconds before now. An older cursor
 /// resumes there, with a gap: retention may have deleted the rows before it.
 const MAX_RESUME_AGE_MS: i64 = 86_400_000;
 
 /// The retry delay after a failed read.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// An item of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,22 +41,25 @@ pub enum SubscriptionItem {
 /// An active subscription. It ends when it is dropped.
 pub struct Subscription {
     session: SessionHandle,
-    ended: watch::Receiver<Option<EndReason>>,
+    /// The reason of the session's end. None while the session is valid.
+    end_reason: watch::Receiver<Option<EndReason>>,
     reader: Reader,
-    _counted: GaugeGuard,
+    _subscription_count: GaugeGuard,
 }
 
 struct Reader {
     group: Arc<SharedSubscription>,
+    /// The number of the group's next payload to be written.
     head: watch::Receiver<u64>,
     /// The number of the next payload.
-    place: Arc<AtomicU64>,
-    /// The position up to which all taken payloads reach.
+    next_number: Arc<AtomicU64>,
+    /// The position that the reader has reached with the payloads that it took.
     position: Arc<Position>,
-    /// The catch-up of this reader alone, and the position after it.
-    missed: Option<(CatchUp, Arc<Position>)>,
+    /// The catch-up of this reader alone, and the position after it. None while the reader takes payloads
+    /// from the buffer.
+    pending_catch_up: Option<(CatchUp, Arc<Position>)>,
     /// The batches of the catch-up that are not written yet.
-    pieces: VecDeque<Batch>,
+    batches: VecDeque<Batch>,
     /// True if something is missing before the next payload.
     gap: bool,
 }
@@ -69,28 +72,30 @@ impl Subscription {
         after: Option<Position>,
         now: i64,
     ) -> Result<Self, ServerError> {
-        let failed = |error| ApiError::from(error).into_response_error();
-        group.start().await.map_err(failed)?;
+        let to_response_error = |error| ApiError::from(error).into_response_error();
+        group.start().await.map_err(to_response_error)?;
         let shared = group.shared();
         if let Some(after) = &after {
             shared.catch_up_to(after).await;
         }
-        let (place, joined) = shared.ring().add_reader();
-        shared.advance_furthest(place.load(Ordering::Relaxed));
-        let (head, pieces) = (shared.head(), VecDeque::new());
-        let (mut position, mut missed, mut gap) = (Arc::clone(&joined), None, false);
+        let (next_number, join_position) = shared.buffer().add_reader();
+        shared.advance_furthest(next_number.load(Ordering::Relaxed));
+        let (head, batches) = (shared.head(), VecDeque::new());
+        let (mut position, mut pending_catch_up, mut gap) = (Arc::clone(&join_position), None, false);
         if let Some(mut after) = after {
             if after.floor() < now - MAX_RESUME_AGE_MS {
                 (after, gap) = (Position::at(now - MAX_RESUME_AGE_MS), true);
             }
-            let (catch_up, too_many) = shared.catch_up_from(&after, Some(&joined)).await.map_err(failed)?;
-            gap |= too_many;
-            missed = Some((catch_up, joined));
+            let (catch_up, exceeds_limit) =
+                shared.catch_up_from(&after, Some(&join_position)).await.map_err(to_response_error)?;
+            gap |= exceeds_limit;
+            pending_catch_up = Some((catch_up, join_position));
             position = Arc::new(after);
         }
-        let counted = shared.metrics().subscription();
-        let reader = Reader { group, head, place, position, missed, pieces, gap };
-        Ok(Self { ended: session.0.ended.clone(), session, reader, _counted: counted })
+        let subscription_count = shared.metrics().track_subscription();
+        let reader = Reader { group, head, next_number, position, pending_catch_up, batches, gap };
+        let end_reason = session.0.end_reason.clone();
+        Ok(Self { session, end_reason, reader, _subscription_count: subscription_count })
     }
 
     /// Returns the session of the subscriber.
@@ -102,14 +107,15 @@ impl Subscription {
     /// Waits for the next payload. Cancel-safe: a dropped call loses nothing.
     pub async fn next(&mut self) -> SubscriptionItem {
         loop {
-            let ended = async { self.ended.wait_for(Option::is_some).await.map_or(None, |end| *end) };
+            let session_end =
+                async { self.end_reason.wait_for(Option::is_some).await.map_or(None, |end| *end) };
             let payload = tokio::select! {
                 biased;
-                end = ended => return SubscriptionItem::Ended(end.unwrap_or(EndReason::GoingAway)),
-                payload = self.reader.payload() => payload,
+                end = session_end => return SubscriptionItem::Ended(end.unwrap_or(EndReason::GoingAway)),
+                payload = self.reader.next_payload() => payload,
             };
             if let Some(payload) = payload {
-                self.reader.group.shared().metrics().delivered();
+                self.reader.group.shared().metrics().count_delivered();
                 return SubscriptionItem::Payload(payload);
             }
         }
@@ -119,34 +125,34 @@ impl Subscription {
 impl Reader {
     /// Returns the next payload. Returns `None` if the caller has to call again. The catch-up's futures
     /// are boxed: they are rare, and would add their size to every waiting reader.
-    async fn payload(&mut self) -> Option<Bytes> {
+    async fn next_payload(&mut self) -> Option<Bytes> {
         let shared = self.group.shared();
-        if let Some(piece) = self.pieces.front().cloned() {
-            let position = Arc::new(piece.position.clone());
-            let payload = Box::pin(shared.write(piece, self.gap)).await;
-            self.pieces.pop_front();
+        if let Some(batch) = self.batches.front().cloned() {
+            let position = Arc::new(batch.position.clone());
+            let payload = Box::pin(shared.write(batch, self.gap)).await;
+            self.batches.pop_front();
             (self.gap, self.position) = (false, position);
             return Some(payload);
         }
-        if let Some((catch_up, whole)) = &mut self.missed {
-            match Box::pin(catch_up.next(&shared.planned().selection, shared.store())).await {
-                Ok(Some(pieces)) => self.pieces.extend(pieces),
+        if let Some((catch_up, end_position)) = &mut self.pending_catch_up {
+            match Box::pin(catch_up.next(&shared.plan().selection, shared.store())).await {
+                Ok(Some(batches)) => self.batches.extend(batches),
                 Ok(None) => {
-                    self.position = Arc::clone(whole);
-                    self.missed = None;
+                    self.position = Arc::clone(end_position);
+                    self.pending_catch_up = None;
                 }
                 Err(error) => {
                     tracing::warn!(error = %Chain(&error), "failed to read missed changes; retrying");
-                    sleep(PATIENCE).await;
+                    sleep(RETRY_DELAY).await;
                 }
             }
             return None;
         }
         self.head.borrow_and_update();
-        let next = shared.ring().next(self.place.load(Ordering::Relaxed));
+        let next = shared.buffer().next(self.next_number.load(Ordering::Relaxed));
         match next {
             NextPayload::Payload { number, bytes, position, skipped } => {
-                self.place.store(number + 1, Ordering::Relaxed);
+                self.next_number.store(number + 1, Ordering::Relaxed);
                 shared.advance_furthest(number + 1);
                 self.position = position;
                 let gap = mem::take(&mut self.gap) || skipped;
@@ -158,18 +164,18 @@ impl Reader {
                 None
             }
             NextPayload::Gone => {
-                let (place, joined) = shared.ring().add_reader();
-                match Box::pin(shared.catch_up_from(&self.position, Some(&joined))).await {
-                    Ok((catch_up, too_many)) => {
-                        // Of a stream of states, only the newest state is read, so the reader may have
-                        // missed others.
-                        self.gap |= too_many || !shared.is_append_only();
-                        self.place = place;
-                        self.missed = Some((catch_up, joined));
+                let (next_number, join_position) = shared.buffer().add_reader();
+                match Box::pin(shared.catch_up_from(&self.position, Some(&join_position))).await {
+                    Ok((catch_up, exceeds_limit)) => {
+                        // Only the newest state of a cluster is read, so the reader may have missed earlier
+                        // ones.
+                        self.gap |= exceeds_limit || !shared.is_append_only();
+                        self.next_number = next_number;
+                        self.pending_catch_up = Some((catch_up, join_position));
                     }
                     Err(error) => {
                         tracing::warn!(error = %Chain(&error), "failed to read missed changes; retrying");
-                        sleep(PATIENCE).await;
+                        sleep(RETRY_DELAY).await;
                     }
                 }
                 None

@@ -8,9 +8,9 @@ use prometheus_client::{
 /// The metrics of the bus.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BusMetrics {
-    whole: Gauge,
-    connected: Counter,
-    lost: Counter,
+    is_connected: Gauge,
+    connections: Counter,
+    lost_connections: Counter,
     published: Counter,
     received: Counter,
     dropped: Counter,
@@ -22,10 +22,14 @@ impl BusMetrics {
         registry.register(
             "whole",
             "1 while Redis is connected, or if none is configured; 0 while it is unavailable",
-            metrics.whole.clone(),
+            metrics.is_connected.clone(),
         );
-        registry.register("connections", "Established connections to Redis", metrics.connected.clone());
-        registry.register("connection_failures", "Lost or failed connections to Redis", metrics.lost.clone());
+        registry.register("connections", "Established connections to Redis", metrics.connections.clone());
+        registry.register(
+            "connection_failures",
+            "Lost or failed connections to Redis",
+            metrics.lost_connections.clone(),
+        );
         registry.register(
             "published",
             "Published messages about changes in accounts",
@@ -46,32 +50,32 @@ impl BusMetrics {
     }
 
     /// Sets the gauge: true if all servers receive each other's messages.
-    pub(crate) fn set_connected(&self, whole: bool) {
-        self.whole.set(whole.into());
+    pub(crate) fn set_connected(&self, is_connected: bool) {
+        self.is_connected.set(is_connected.into());
     }
 
     /// Counts a new connection.
-    pub(crate) fn connected(&self) {
-        self.connected.inc();
+    pub(crate) fn count_connection(&self) {
+        self.connections.inc();
     }
 
     /// Counts a lost or failed connection.
-    pub(crate) fn lost(&self) {
-        self.lost.inc();
+    pub(crate) fn count_lost_connection(&self) {
+        self.lost_connections.inc();
     }
 
     /// Counts published messages.
-    pub(crate) fn published(&self, messages: usize) {
+    pub(crate) fn count_published(&self, messages: usize) {
         self.published.inc_by(messages as u64);
     }
 
     /// Counts a message received from another server.
-    pub(crate) fn received(&self) {
+    pub(crate) fn count_received(&self) {
         self.received.inc();
     }
 
     /// Counts notices that were dropped.
-    pub(crate) fn dropped(&self, notices: usize) {
+    pub(crate) fn count_dropped(&self, notices: usize) {
         self.dropped.inc_by(notices as u64);
     }
 }

@@ -13,7 +13,7 @@ use super::seconds;
 /// The metrics of operations.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphQlMetrics {
-    operations: Family<Ended, Counter>,
+    operations: Family<OutcomeLabels, Counter>,
     durations: Family<OperationLabels, Histogram>,
     cost: Counter,
 }
@@ -76,7 +76,7 @@ impl OperationOutcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct OutcomeLabels {
     r#type: &'static str,
     outcome: &'static str,
 }
@@ -108,9 +108,9 @@ impl GraphQlMetrics {
     }
 
     /// Starts the measurement of an operation.
-    pub(crate) fn begin(&self) -> Operation {
+    pub(crate) fn start_operation(&self) -> Operation {
         let (kind, outcome) = (OperationKind::Unknown, OperationOutcome::Cancelled);
-        Operation { metrics: self.clone(), kind, outcome, begun: Instant::now() }
+        Operation { metrics: self.clone(), kind, outcome, started_at: Instant::now() }
     }
 }
 
@@ -120,22 +120,22 @@ pub(crate) struct Operation {
     metrics: GraphQlMetrics,
     kind: OperationKind,
     outcome: OperationOutcome,
-    begun: Instant,
+    started_at: Instant,
 }
 
 impl Operation {
     /// Sets the type.
-    pub(crate) fn is(&mut self, kind: OperationKind) {
+    pub(crate) fn set_kind(&mut self, kind: OperationKind) {
         self.kind = kind;
     }
 
     /// Counts the points charged for the operation.
-    pub(crate) fn costs(&self, points: u64) {
+    pub(crate) fn add_cost(&self, points: u64) {
         self.metrics.cost.inc_by(points);
     }
 
     /// Sets the outcome and ends the measurement.
-    pub(crate) fn ended(mut self, outcome: OperationOutcome) {
+    pub(crate) fn finish(mut self, outcome: OperationOutcome) {
         self.outcome = outcome;
     }
 }
@@ -143,8 +143,8 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         let (kind, outcome) = (self.kind.name(), self.outcome.name());
-        self.metrics.operations.get_or_create(&Ended { r#type: kind, outcome }).inc();
+        self.metrics.operations.get_or_create(&OutcomeLabels { r#type: kind, outcome }).inc();
         let durations = self.metrics.durations.get_or_create(&OperationLabels { r#type: kind });
-        durations.observe(self.begun.elapsed().as_secs_f64());
+        durations.observe(self.started_at.elapsed().as_secs_f64());
     }
 }

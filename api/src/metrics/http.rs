@@ -19,7 +19,7 @@ pub(crate) struct HttpMetrics {
     in_flight: Gauge,
     connections: Gauge,
     max_connections: Gauge,
-    by_unnamed_proxy: Counter,
+    untrusted_proxy_requests: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -43,7 +43,7 @@ impl HttpMetrics {
             in_flight: Gauge::default(),
             connections: Gauge::default(),
             max_connections: Gauge::default(),
-            by_unnamed_proxy: Counter::default(),
+            untrusted_proxy_requests: Counter::default(),
         };
         registry.register(
             "requests",
@@ -75,61 +75,61 @@ impl HttpMetrics {
             "requests_by_unnamed_proxy",
             "Requests through a proxy on this machine or a private network that is not in \
              GALVO_TRUSTED_PROXIES",
-            metrics.by_unnamed_proxy.clone(),
+            metrics.untrusted_proxy_requests.clone(),
         );
         metrics
     }
 
     /// Counts a request through an untrusted proxy.
     pub(crate) fn count_untrusted_proxy(&self) {
-        self.by_unnamed_proxy.inc();
+        self.untrusted_proxy_requests.inc();
     }
 
     /// Sets the maximum number of connections.
-    pub(crate) fn allow_connections(&self, max: usize) {
+    pub(crate) fn set_max_connections(&self, max: usize) {
         self.max_connections.set(i64::try_from(max).unwrap_or(i64::MAX));
     }
 
     /// Counts an open connection until the result is dropped.
-    pub(crate) fn connection(&self) -> GaugeGuard {
-        GaugeGuard::by(&self.connections)
+    pub(crate) fn track_connection(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.connections)
     }
 
     /// Starts the measurement of a request. `route` is the template of the matching route, if any.
-    pub(crate) fn request(&self, method: &Method, route: Option<&str>) -> Request {
-        Request {
+    pub(crate) fn start_request(&self, method: &Method, route: Option<&str>) -> RequestMeasurement {
+        RequestMeasurement {
             metrics: self.clone(),
-            labels: RequestLabels { method: known(method), route: route.unwrap_or("none").to_owned() },
-            begun: Instant::now(),
+            labels: RequestLabels { method: method_label(method), route: route.unwrap_or("none").to_owned() },
+            started_at: Instant::now(),
             status: None,
-            _in_flight: GaugeGuard::by(&self.in_flight),
+            _in_flight: GaugeGuard::new(&self.in_flight),
         }
     }
 }
 
 /// The measurement of a request. Dropping it without a status records a cancellation.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct RequestMeasurement {
     metrics: HttpMetrics,
     labels: RequestLabels,
-    begun: Instant,
+    started_at: Instant,
     status: Option<StatusCode>,
     _in_flight: GaugeGuard,
 }
 
-impl Request {
+impl RequestMeasurement {
     /// Sets the status and ends the measurement.
-    pub(crate) fn answered(mut self, status: StatusCode) {
+    pub(crate) fn finish(mut self, status: StatusCode) {
         self.status = Some(status);
     }
 }
 
-impl Drop for Request {
+impl Drop for RequestMeasurement {
     fn drop(&mut self) {
         let RequestLabels { method, ref route } = self.labels;
-        let status = self.status.map_or("cancelled", class);
+        let status = self.status.map_or("cancelled", status_class);
         let durations = self.metrics.durations.get_or_create(&self.labels);
-        durations.observe(self.begun.elapsed().as_secs_f64());
+        durations.observe(self.started_at.elapsed().as_secs_f64());
         drop(durations);
         self.metrics.requests.get_or_create(&ResponseLabels { method, route: route.clone(), status }).inc();
     }
@@ -137,7 +137,7 @@ impl Drop for Request {
 
 /// Returns the name of a standard method. Others become one label value, because clients can invent
 /// methods.
-fn known(method: &Method) -> &'static str {
+fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
@@ -150,7 +150,7 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-fn class(status: StatusCode) -> &'static str {
+fn status_class(status: StatusCode) -> &'static str {
     match status.as_u16() {
         ..200 => "1xx",
         200..300 => "2xx",

@@ -52,8 +52,8 @@ impl JobMetrics {
     }
 
     /// Sets the gauge: true while the retention job is stopped.
-    pub(crate) fn retention_is_held(&self, held: bool) {
-        self.retention_held.set(held.into());
+    pub(crate) fn set_retention_held(&self, is_held: bool) {
+        self.retention_held.set(is_held.into());
     }
 
     /// Creates the counters of a job with the value 0.
@@ -62,18 +62,23 @@ impl JobMetrics {
         drop(self.failures.get_or_create(&JobLabels { name: job }));
     }
 
-    /// Records a round of a job. `succeeded` is its end, or `None` after a failure.
-    pub(crate) fn record_round(&self, job: &'static str, took: Duration, succeeded: Option<Timestamp>) {
-        let named = JobLabels { name: job };
-        self.runs.get_or_create(&named).inc();
-        self.seconds.get_or_create(&named).inc_by(took.as_secs_f64());
-        match succeeded {
+    /// Records a round of a job. `succeeded_at` is its end, or `None` after a failure.
+    pub(crate) fn record_round(
+        &self,
+        job: &'static str,
+        duration: Duration,
+        succeeded_at: Option<Timestamp>,
+    ) {
+        let labels = JobLabels { name: job };
+        self.runs.get_or_create(&labels).inc();
+        self.seconds.get_or_create(&labels).inc_by(duration.as_secs_f64());
+        match succeeded_at {
             #[expect(clippy::cast_precision_loss, reason = "53 bits of milliseconds last for 285,000 years")]
             Some(at) => {
-                self.last_success.get_or_create(&named).set(at.timestamp_millis() as f64 / 1000.0);
+                self.last_success.get_or_create(&labels).set(at.timestamp_millis() as f64 / 1000.0);
             }
             None => {
-                self.failures.get_or_create(&named).inc();
+                self.failures.get_or_create(&labels).inc();
             }
         }
     }

@@ -62,42 +62,42 @@ impl LiveMetrics {
     }
 
     /// Counts an open WebSocket until the result is dropped.
-    pub(crate) fn socket(&self) -> GaugeGuard {
-        GaugeGuard::by(&self.sockets)
+    pub(crate) fn track_socket(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.sockets)
     }
 
     /// Counts an active subscription until the result is dropped.
-    pub(crate) fn subscription(&self) -> GaugeGuard {
-        GaugeGuard::by(&self.subscriptions)
+    pub(crate) fn track_subscription(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.subscriptions)
     }
 
     /// Counts an active group until the result is dropped.
-    pub(crate) fn group(&self) -> GaugeGuard {
-        GaugeGuard::by(&self.groups)
+    pub(crate) fn track_group(&self) -> GaugeGuard {
+        GaugeGuard::new(&self.groups)
     }
 
     /// Records the duration of a round.
-    pub(crate) fn round(&self, took: Duration) {
-        self.rounds.observe(took.as_secs_f64());
+    pub(crate) fn record_round(&self, duration: Duration) {
+        self.rounds.observe(duration.as_secs_f64());
     }
 
     /// Counts a failed round.
-    pub(crate) fn round_failed(&self) {
+    pub(crate) fn count_round_failure(&self) {
         self.round_failures.inc();
     }
 
     /// Counts a written payload.
-    pub(crate) fn written(&self) {
+    pub(crate) fn count_written(&self) {
         self.written.inc();
     }
 
     /// Counts a delivered payload.
-    pub(crate) fn delivered(&self) {
+    pub(crate) fn count_delivered(&self) {
         self.delivered.inc();
     }
 
     /// Counts a reported gap.
-    pub(crate) fn gap(&self) {
+    pub(crate) fn count_gap(&self) {
         self.gaps.inc();
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use self::{
     job::JobMetrics,
     live::LiveMetrics,
     report::ReportMetrics,
-    share::{ShareCounts, ShareMetrics},
+    share::{ResourceMetrics, ShareMetrics},
     store::{Connections, StoreMetrics, TransactionOutcome},
 };
 
@@ -97,13 +97,13 @@ impl Metrics {
             if line.starts_with("# HELP ") {
                 help = line.strip_prefix("# HELP ").and_then(|help| help.split_once(' '));
             } else if let Some((name, kind)) =
-                line.strip_prefix("# TYPE ").and_then(|described| described.split_once(' '))
+                line.strip_prefix("# TYPE ").and_then(|declaration| declaration.split_once(' '))
             {
-                let more = if kind == "counter" { "_total" } else { "" };
+                let suffix = if kind == "counter" { "_total" } else { "" };
                 if let Some((_, help)) = help.take() {
-                    text.extend(["# HELP ", name, more, " ", help, "\n"]);
+                    text.extend(["# HELP ", name, suffix, " ", help, "\n"]);
                 }
-                text.extend(["# TYPE ", name, more, " ", kind, "\n"]);
+                text.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
             } else if !line.starts_with('#') {
                 text.extend([line, "\n"]);
             }
@@ -127,7 +127,7 @@ fn seconds() -> Histogram {
 pub(crate) struct GaugeGuard(Gauge);
 
 impl GaugeGuard {
-    fn by(gauge: &Gauge) -> Self {
+    fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn the_older_format_describes_the_same_by_the_names_of_its_samples() {
         let metrics = Metrics::new(Arc::default(), &ShareMetrics::default());
-        metrics.bus.received();
+        metrics.bus.count_received();
         let (open, text) = (metrics.open_metrics(), metrics.text());
         assert!(open.contains("\n# TYPE galvo_bus_received counter\ngalvo_bus_received_total 1\n"), "{open}");
         assert!(open.ends_with("\n# EOF\n"), "{open}");
-        let described = "\n# TYPE galvo_bus_received_total counter\ngalvo_bus_received_total 1\n";
-        assert!(text.contains(described), "{text}");
+        let expected = "\n# TYPE galvo_bus_received_total counter\ngalvo_bus_received_total 1\n";
+        assert!(text.contains(expected), "{text}");
         assert!(text.contains("\n# HELP galvo_bus_received_total "), "{text}");
         assert!(!text.contains("# EOF") && !text.contains("# UNIT"), "{text}");
         let samples = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();

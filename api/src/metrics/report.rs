@@ -10,37 +10,37 @@ use prometheus_client::{
 
 use super::{GaugeGuard, seconds};
 
-/// The buckets of the report lag, in seconds. They exceed the longest report interval, because a
+/// The buckets of the report lag, in seconds. The largest ones exceed the longest report interval, because a
 /// scheduler without a connection reports later.
-const LAG: [f64; 11] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0];
+const LAG_BUCKETS: [f64; 11] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0];
 
 /// The metrics of reports.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportMetrics {
-    taken: Counter,
-    refused: Family<Refused, Counter>,
+    accepted: Counter,
+    refused: Family<RefusalLabels, Counter>,
     bytes: Counter,
     in_flight: Gauge,
-    commit: Histogram,
-    lag: Histogram,
+    commit_durations: Histogram,
+    lags: Histogram,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RefusalLabels {
     reason: String,
 }
 
 impl ReportMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
-            taken: Counter::default(),
+            accepted: Counter::default(),
             refused: Family::default(),
             bytes: Counter::default(),
             in_flight: Gauge::default(),
-            commit: seconds(),
-            lag: Histogram::new(LAG),
+            commit_durations: seconds(),
+            lags: Histogram::new(LAG_BUCKETS),
         };
-        registry.register("reports_taken", "Reports stored and acknowledged", metrics.taken.clone());
+        registry.register("reports_taken", "Reports stored and acknowledged", metrics.accepted.clone());
         registry.register(
             "reports_refused",
             "Rejected reports by the code of the response; `CANCELLED` if the sender disconnected before \
@@ -61,59 +61,59 @@ impl ReportMetrics {
         registry.register(
             "report_commit_seconds",
             "Time from the last byte of a stored report to its commit",
-            metrics.commit.clone(),
+            metrics.commit_durations.clone(),
         );
         registry.register(
             "report_lag_seconds",
             "Time from the creation of a report, by the scheduler's clock, to its storage, by the server's; \
              0 if negative",
-            metrics.lag.clone(),
+            metrics.lags.clone(),
         );
         metrics
     }
 
     /// Starts the measurement of a report.
-    pub(crate) fn start_report(&self) -> Arrival {
-        let in_flight = GaugeGuard::by(&self.in_flight);
-        Arrival { metrics: self.clone(), outcome: Err("CANCELLED"), _in_flight: in_flight }
+    pub(crate) fn start_report(&self) -> ReportMeasurement {
+        let in_flight = GaugeGuard::new(&self.in_flight);
+        ReportMeasurement { metrics: self.clone(), outcome: Err("CANCELLED"), _in_flight: in_flight }
     }
 
     /// Counts the bytes of a received body.
-    pub(crate) fn received(&self, bytes: u64) {
+    pub(crate) fn count_received_bytes(&self, bytes: u64) {
         self.bytes.inc_by(bytes);
     }
 
-    /// Records a stored report that was received at `received`. `lag` is its age at that time.
-    pub(crate) fn stored(&self, received: Instant, lag: Duration) {
-        self.commit.observe(received.elapsed().as_secs_f64());
-        self.lag.observe(lag.as_secs_f64());
+    /// Records a stored report that was received at `received_at`. `lag` is the age of the report then.
+    pub(crate) fn record_stored(&self, received_at: Instant, lag: Duration) {
+        self.commit_durations.observe(received_at.elapsed().as_secs_f64());
+        self.lags.observe(lag.as_secs_f64());
     }
 }
 
 /// The measurement of a report. Dropping it without an outcome records a cancellation.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct ReportMeasurement {
     metrics: ReportMetrics,
     outcome: Result<(), &'static str>,
     _in_flight: GaugeGuard,
 }
 
-impl Arrival {
+impl ReportMeasurement {
     /// Sets the outcome: the error code if the report was rejected.
-    pub(crate) fn answered(mut self, outcome: Result<(), &'static str>) {
+    pub(crate) fn finish(mut self, outcome: Result<(), &'static str>) {
         self.outcome = outcome;
     }
 }
 
-impl Drop for Arrival {
+impl Drop for ReportMeasurement {
     fn drop(&mut self) {
         match self.outcome {
             Ok(()) => {
-                self.metrics.taken.inc();
+                self.metrics.accepted.inc();
             }
             Err(code) => {
-                let refused = Refused { reason: code.to_lowercase() };
-                self.metrics.refused.get_or_create(&refused).inc();
+                let labels = RefusalLabels { reason: code.to_lowercase() };
+                self.metrics.refused.get_or_create(&labels).inc();
             }
         }
     }

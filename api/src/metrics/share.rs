@@ -9,26 +9,26 @@ use prometheus_client::{
 /// The metrics of all resources with fair shares.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShareMetrics {
-    places: Family<Resource, Gauge>,
-    held: Family<Resource, Gauge>,
-    refused: Family<Resource, Counter>,
+    slots: Family<ResourceLabels, Gauge>,
+    held: Family<ResourceLabels, Gauge>,
+    refused: Family<ResourceLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Resource {
+struct ResourceLabels {
     resource: &'static str,
 }
 
 /// The metrics of one resource.
 #[derive(Clone, Debug)]
-pub(crate) struct ShareCounts {
+pub(crate) struct ResourceMetrics {
     held: Gauge,
     refused: Counter,
 }
 
 impl ShareMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("places", "Slots of a resource", self.places.clone());
+        registry.register("places", "Slots of a resource", self.slots.clone());
         registry.register("held", "Slots in use", self.held.clone());
         registry.register(
             "refused",
@@ -37,29 +37,29 @@ impl ShareMetrics {
         );
     }
 
-    /// Creates the metrics of a resource with this many slots.
-    pub(crate) fn resource(&self, resource: &'static str, places: usize) -> ShareCounts {
-        let label = Resource { resource };
-        self.places.get_or_create(&label).set(i64::try_from(places).unwrap_or(i64::MAX));
+    /// Registers a resource with this many slots, and returns its metrics.
+    pub(crate) fn register_resource(&self, resource: &'static str, slots: usize) -> ResourceMetrics {
+        let labels = ResourceLabels { resource };
+        self.slots.get_or_create(&labels).set(i64::try_from(slots).unwrap_or(i64::MAX));
         let (held, refused) =
-            (self.held.get_or_create_owned(&label), self.refused.get_or_create_owned(&label));
-        ShareCounts { held, refused }
+            (self.held.get_or_create_owned(&labels), self.refused.get_or_create_owned(&labels));
+        ResourceMetrics { held, refused }
     }
 }
 
-impl ShareCounts {
+impl ResourceMetrics {
     /// Counts a taken slot.
-    pub(crate) fn took(&self) {
+    pub(crate) fn count_taken(&self) {
         self.held.inc();
     }
 
     /// Counts a released slot.
-    pub(crate) fn returned(&self) {
+    pub(crate) fn count_released(&self) {
         self.held.dec();
     }
 
     /// Counts a rejected request for a slot.
-    pub(crate) fn refused(&self) {
+    pub(crate) fn count_refused(&self) {
         self.refused.inc();
     }
 }

@@ -16,11 +16,11 @@ pub(crate) struct StoreMetrics {
     statements: Counter,
     failures: Counter,
     durations: Histogram,
-    transactions: Family<Ended, Counter>,
+    transactions: Family<OutcomeLabels, Counter>,
     waits: Histogram,
     transaction_durations: Histogram,
-    connections: Family<Pooled, Gauge>,
-    max_connections: Family<Pool, Gauge>,
+    connections: Family<PoolStateLabels, Gauge>,
+    max_connections: Family<PoolLabels, Gauge>,
 }
 
 /// The outcome of a transaction.
@@ -63,18 +63,18 @@ impl TransactionOutcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Pooled {
+struct PoolStateLabels {
     pool: &'static str,
     state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Pool {
+struct PoolLabels {
     pool: &'static str,
 }
 
@@ -90,10 +90,10 @@ pub(crate) struct Connections {
 
 impl Default for StoreMetrics {
     fn default() -> Self {
-        let transactions = Family::<Ended, Counter>::default();
+        let transactions = Family::<OutcomeLabels, Counter>::default();
         for outcome in TransactionOutcome::ALL.map(TransactionOutcome::name) {
             // Created with the value 0, so that alerts see the first event as an increase.
-            drop(transactions.get_or_create(&Ended { outcome }));
+            drop(transactions.get_or_create(&OutcomeLabels { outcome }));
         }
         Self {
             statements: Counter::default(),
@@ -141,12 +141,12 @@ impl StoreMetrics {
     }
 
     /// Records a statement.
-    pub(crate) fn statement(&self, took: Duration, failed: bool) {
+    pub(crate) fn statement(&self, duration: Duration, has_failed: bool) {
         self.statements.inc();
-        if failed {
+        if has_failed {
             self.failures.inc();
         }
-        self.durations.observe(took.as_secs_f64());
+        self.durations.observe(duration.as_secs_f64());
     }
 
     /// Returns the number of statements so far.
@@ -154,19 +154,19 @@ impl StoreMetrics {
         self.statements.get()
     }
 
-    /// Records a transaction that was requested at `requested_at` and began at `began_at`, if it began.
+    /// Records a transaction that was requested at `requested_at` and started at `started_at`, if it started.
     pub(crate) fn transaction(
         &self,
         requested_at: Instant,
-        began_at: Option<Instant>,
+        started_at: Option<Instant>,
         outcome: TransactionOutcome,
     ) {
-        let waited = began_at.map_or_else(|| requested_at.elapsed(), |began_at| began_at - requested_at);
-        self.waits.observe(waited.as_secs_f64());
-        if let Some(began_at) = began_at {
-            self.transaction_durations.observe(began_at.elapsed().as_secs_f64());
+        let wait = started_at.map_or_else(|| requested_at.elapsed(), |started_at| started_at - requested_at);
+        self.waits.observe(wait.as_secs_f64());
+        if let Some(started_at) = started_at {
+            self.transaction_durations.observe(started_at.elapsed().as_secs_f64());
         }
-        self.transactions.get_or_create(&Ended { outcome: outcome.name() }).inc();
+        self.transactions.get_or_create(&OutcomeLabels { outcome: outcome.name() }).inc();
     }
 
     /// Sets the gauges of the pools.
@@ -174,9 +174,9 @@ impl StoreMetrics {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         for &Connections { pool, idle, in_use, max } in pools {
             for (state, count) in [("idle", idle), ("in_use", in_use)] {
-                self.connections.get_or_create(&Pooled { pool, state }).set(gauge(count));
+                self.connections.get_or_create(&PoolStateLabels { pool, state }).set(gauge(count));
             }
-            self.max_connections.get_or_create(&Pool { pool }).set(gauge(max));
+            self.max_connections.get_or_create(&PoolLabels { pool }).set(gauge(max));
         }
     }
 }

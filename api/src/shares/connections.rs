@@ -14,7 +14,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::eviction_queue::EvictionQueue;
-use crate::metrics::ShareCounts;
+use crate::metrics::ResourceMetrics;
 
 /// The time a connection may wait for its client before it gives way to a new one.
 const GRACE: Duration = Duration::from_secs(1);
@@ -22,8 +22,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The open connections and their limit.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    all: usize,
-    counts: ShareCounts,
+    limit: usize,
+    metrics: ResourceMetrics,
     table: Mutex<Table>,
     ended: Notify,
 }
@@ -31,32 +31,33 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct Table {
     open: usize,
-    number: u64,
-    /// The connections that wait for their client, in the order in which they began to wait.
+    /// The latest number of a waiting connection.
+    latest_number: u64,
+    /// The connections that wait for their client, in the order in which they started to wait.
     waiting: EvictionQueue,
 }
 
 impl Connections {
-    pub(super) fn new(all: usize, counts: ShareCounts) -> Arc<Self> {
-        Arc::new(Self { all, counts, table: Mutex::default(), ended: Notify::new() })
+    pub(super) fn new(limit: usize, metrics: ResourceMetrics) -> Arc<Self> {
+        Arc::new(Self { limit, metrics, table: Mutex::default(), ended: Notify::new() })
     }
 
     /// Waits until a new connection would find a slot, or an open one could give way.
     pub(crate) async fn wait_for_slot(&self) {
         loop {
             let ended = self.ended.notified();
-            let again = {
-                let table = self.table();
-                if table.open < self.all {
+            let retry_after = {
+                let table = self.lock_table();
+                if table.open < self.limit {
                     return;
                 }
                 table.oldest_remaining_grace()
             };
-            match again {
+            match retry_after {
                 None => return,
-                Some(again) => tokio::select! {
+                Some(retry_after) => tokio::select! {
                     () = ended => {}
-                    () = tokio::time::sleep(again) => {}
+                    () = tokio::time::sleep(retry_after) => {}
                 },
             }
         }
@@ -67,38 +68,38 @@ impl Connections {
     pub(crate) async fn admit(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Connection {
         loop {
             let ended = self.ended.notified();
-            let again = {
-                let mut table = self.table();
-                let free = self.all.saturating_sub(table.open);
+            let retry_after = {
+                let mut table = self.lock_table();
+                let free = self.limit.saturating_sub(table.open);
                 if free > 0 {
-                    let waiting = table.waiting.count_of(address);
+                    let waiting = table.waiting.count_at(address);
                     // Leaves a fourth of the slots that such addresses can hold.
                     if is_limited && waiting > 0 && waiting >= 3 * free {
-                        self.counts.refused();
-                        table.waiting.evict_first_of(address);
+                        self.metrics.count_refused();
+                        table.waiting.evict_first_at(address);
                     }
                     table.open += 1;
-                    self.counts.took();
-                    let gives_way = Arc::new(Notify::new());
-                    let number = table.wait(address, &gives_way);
+                    self.metrics.count_taken();
+                    let eviction = Arc::new(Notify::new());
+                    let number = table.wait(address, &eviction);
                     let state = Mutex::new(State { busy: 0, number: Some(number) });
                     return Connection(Arc::new(ConnectionSlot {
-                        of: Arc::clone(self),
+                        connections: Arc::clone(self),
                         address,
-                        gives_way,
+                        eviction,
                         state,
                     }));
                 }
-                let again = table.oldest_remaining_grace();
-                if again.is_none() {
-                    self.counts.refused();
+                let retry_after = table.oldest_remaining_grace();
+                if retry_after.is_none() {
+                    self.metrics.count_refused();
                     table.waiting.evict_first();
                 }
-                again.unwrap_or(GRACE)
+                retry_after.unwrap_or(GRACE)
             };
             tokio::select! {
                 () = ended => {}
-                () = tokio::time::sleep(again) => {}
+                () = tokio::time::sleep(retry_after) => {}
             }
         }
     }
@@ -107,30 +108,30 @@ impl Connections {
     pub(crate) async fn all_ended(&self) {
         loop {
             let ended = self.ended.notified();
-            if self.table().open == 0 {
+            if self.lock_table().open == 0 {
                 return;
             }
             ended.await;
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn lock_table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
-    fn wait(&mut self, address: IpAddr, gives_way: &Arc<Notify>) -> u64 {
-        self.number += 1;
-        self.waiting.insert(self.number, address, gives_way);
-        self.number
+    fn wait(&mut self, address: IpAddr, eviction: &Arc<Notify>) -> u64 {
+        self.latest_number += 1;
+        self.waiting.insert(self.latest_number, address, eviction);
+        self.latest_number
     }
 
     /// Returns the remaining grace period of the connection that has waited longest. `None` if it has
     /// passed.
     fn oldest_remaining_grace(&self) -> Option<Duration> {
         let Some(waited) = self.waiting.first_wait() else { return Some(GRACE) };
-        GRACE.checked_sub(waited).filter(|left| !left.is_zero())
+        GRACE.checked_sub(waited).filter(|remaining| !remaining.is_zero())
     }
 }
 
@@ -140,9 +141,9 @@ pub(crate) struct Connection(Arc<ConnectionSlot>);
 
 #[derive(Debug)]
 struct ConnectionSlot {
-    of: Arc<Connections>,
+    connections: Arc<Connections>,
     address: IpAddr,
-    gives_way: Arc<Notify>,
+    eviction: Arc<Notify>,
     state: Mutex<State>,
 }
 
@@ -158,7 +159,7 @@ impl Connection {
     /// Waits until the connection has to close, because others need its slot.
     pub(crate) async fn wait_for_eviction(&self) {
         loop {
-            self.0.gives_way.notified().await;
+            self.0.eviction.notified().await;
             // A request may have arrived at the same moment.
             if self.0.state().busy == 0 {
                 return;
@@ -167,11 +168,11 @@ impl Connection {
     }
 
     /// Marks the connection as busy until the result is dropped.
-    pub(crate) fn begin(&self) -> BusyGuard {
+    pub(crate) fn mark_busy(&self) -> BusyGuard {
         let mut state = self.0.state();
         state.busy += 1;
         if let Some(number) = state.number.take() {
-            self.0.of.table().waiting.remove(number);
+            self.0.connections.lock_table().waiting.remove(number);
         }
         drop(state);
         BusyGuard(Arc::clone(&self.0))
@@ -187,14 +188,14 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let number = self.state.get_mut().unwrap_or_else(PoisonError::into_inner).number;
-        let mut table = self.of.table();
+        let mut table = self.connections.lock_table();
         table.open -= 1;
         if let Some(number) = number {
             table.waiting.remove(number);
         }
         drop(table);
-        self.of.counts.returned();
-        self.of.ended.notify_waiters();
+        self.connections.metrics.count_released();
+        self.connections.ended.notify_waiters();
     }
 }
 
@@ -207,7 +208,7 @@ impl Drop for BusyGuard {
         let mut state = self.0.state();
         state.busy -= 1;
         if state.busy == 0 {
-            state.number = Some(self.0.of.table().wait(self.0.address, &self.0.gives_way));
+            state.number = Some(self.0.connections.lock_table().wait(self.0.address, &self.0.eviction));
         }
     }
 }

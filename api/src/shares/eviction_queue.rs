@@ -12,23 +12,24 @@ use tokio::sync::Notify;
 /// The holders that wait for their client, the lowest number first.
 #[derive(Debug, Default)]
 pub(super) struct EvictionQueue {
-    waiting: BTreeMap<u64, Waiting>,
-    of_address: HashMap<IpAddr, BTreeSet<u64>>,
+    waiting: BTreeMap<u64, WaitingHolder>,
+    numbers_by_address: HashMap<IpAddr, BTreeSet<u64>>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingHolder {
     address: IpAddr,
-    since: Instant,
-    gives_way: Arc<Notify>,
+    waiting_since: Instant,
+    eviction: Arc<Notify>,
 }
 
 impl EvictionQueue {
-    /// Adds a holder. `gives_way` is notified when it has to give way.
-    pub(super) fn insert(&mut self, number: u64, address: IpAddr, gives_way: &Arc<Notify>) {
-        let waiting = Waiting { address, since: Instant::now(), gives_way: Arc::clone(gives_way) };
+    /// Adds a holder. `eviction` is notified when it has to give way.
+    pub(super) fn insert(&mut self, number: u64, address: IpAddr, eviction: &Arc<Notify>) {
+        let waiting =
+            WaitingHolder { address, waiting_since: Instant::now(), eviction: Arc::clone(eviction) };
         self.waiting.insert(number, waiting);
-        self.of_address.entry(address).or_default().insert(number);
+        self.numbers_by_address.entry(address).or_default().insert(number);
     }
 
     /// Removes a holder that no longer waits.
@@ -37,14 +38,14 @@ impl EvictionQueue {
     }
 
     /// Returns the number of waiting holders at an address.
-    pub(super) fn count_of(&self, address: IpAddr) -> usize {
-        self.of_address.get(&address).map_or(0, BTreeSet::len)
+    pub(super) fn count_at(&self, address: IpAddr) -> usize {
+        self.numbers_by_address.get(&address).map_or(0, BTreeSet::len)
     }
 
     /// Removes the first holder at an address, notifies it, and returns its number. `None` if no holder
     /// at the address waits.
-    pub(super) fn evict_first_of(&mut self, address: IpAddr) -> Option<u64> {
-        let number = *self.of_address.get(&address)?.first()?;
+    pub(super) fn evict_first_at(&mut self, address: IpAddr) -> Option<u64> {
+        let number = *self.numbers_by_address.get(&address)?.first()?;
         self.evict(number)
     }
 
@@ -56,20 +57,20 @@ impl EvictionQueue {
 
     /// Returns the time for which the first holder has waited. `None` if no holder waits.
     pub(super) fn first_wait(&self) -> Option<Duration> {
-        self.waiting.first_key_value().map(|(_, waiting)| waiting.since.elapsed())
+        self.waiting.first_key_value().map(|(_, waiting)| waiting.waiting_since.elapsed())
     }
 
     fn evict(&mut self, number: u64) -> Option<u64> {
-        self.take(number)?.gives_way.notify_one();
+        self.take(number)?.eviction.notify_one();
         Some(number)
     }
 
-    fn take(&mut self, number: u64) -> Option<Waiting> {
+    fn take(&mut self, number: u64) -> Option<WaitingHolder> {
         let waiting = self.waiting.remove(&number)?;
-        if let Some(numbers) = self.of_address.get_mut(&waiting.address) {
+        if let Some(numbers) = self.numbers_by_address.get_mut(&waiting.address) {
             numbers.remove(&number);
             if numbers.is_empty() {
-                self.of_address.remove(&waiting.address);
+                self.numbers_by_address.remove(&waiting.address);
             }
         }
         Some(waiting)

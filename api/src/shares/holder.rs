@@ -11,7 +11,7 @@ pub(super) const LEVELS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     group: Group,
-    member: Member,
+    member: GroupMember,
 }
 
 /// A group of holders that is independent of all others.
@@ -25,7 +25,7 @@ pub(super) enum Group {
 
 /// A member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Member {
+pub(crate) enum GroupMember {
     /// An API token of a user. Tokens that were exchanged for it count as the same one.
     Token(UserId, ApiTokenId),
     /// A user with any other credentials.
@@ -52,37 +52,37 @@ pub(super) enum Level {
 
 impl Holder {
     /// Returns the holder for an authenticated caller.
-    pub(crate) fn signed_in(account: AccountId, member: Member) -> Self {
+    pub(crate) fn signed_in(account: AccountId, member: GroupMember) -> Self {
         Self { group: Group::Account(account), member }
     }
 
     /// Returns the holder for the server's own work for an account.
     pub(crate) fn server(account: AccountId) -> Self {
-        Self { group: Group::Account(account), member: Member::Server }
+        Self { group: Group::Account(account), member: GroupMember::Server }
     }
 
-    /// Returns the holder for an unauthenticated client at an address. `shown` is the hash of its
+    /// Returns the holder for an unauthenticated client at an address. `credentials_hash` is the hash of its
     /// credentials.
-    pub(crate) fn for_unauthenticated(address: IpAddr, shown: u64) -> Self {
-        Self { group: Group::Address(address), member: Member::UnverifiedHash(shown) }
+    pub(crate) fn for_unauthenticated(address: IpAddr, credentials_hash: u64) -> Self {
+        Self { group: Group::Address(address), member: GroupMember::UnverifiedHash(credentials_hash) }
     }
 
     /// Returns true for the server's own work.
     pub(super) fn is_server(self) -> bool {
-        self.member == Member::Server
+        self.member == GroupMember::Server
     }
 
     /// Returns the levels of the holder, from itself to its group. A level that a holder does not have
     /// repeats the one before it; an address, which is shared less than an account, comes second.
     pub(super) fn levels(self) -> [Level; LEVELS] {
-        let (own, group) = (Level::Holder(self), Level::Group(self.group));
+        let (own_level, group) = (Level::Holder(self), Level::Group(self.group));
         match self.member {
-            Member::Token(user, _) => {
-                [own, Level::TokensOf(self.group, user), Level::User(self.group, user), group]
+            GroupMember::Token(user, _) => {
+                [own_level, Level::TokensOf(self.group, user), Level::User(self.group, user), group]
             }
-            Member::User(user) => [own, own, Level::User(self.group, user), group],
-            Member::UnverifiedHash(_) => [own, group, group, group],
-            Member::Server => [own, own, own, group],
+            GroupMember::User(user) => [own_level, own_level, Level::User(self.group, user), group],
+            GroupMember::UnverifiedHash(_) => [own_level, group, group, group],
+            GroupMember::Server => [own_level, own_level, own_level, group],
         }
     }
 

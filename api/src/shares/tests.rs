@@ -18,68 +18,68 @@ fn holder(account: u128, token: u128) -> Holder {
 
 fn token_of(account: u128, user: u128, token: u128) -> Holder {
     let (user, token) = (UserId(Uuid::from_u128(user)), ApiTokenId(Uuid::from_u128(token)));
-    Holder::signed_in(AccountId(Uuid::from_u128(account)), Member::Token(user, token))
+    Holder::signed_in(AccountId(Uuid::from_u128(account)), GroupMember::Token(user, token))
 }
 
 fn session_of(account: u128, user: u128) -> Holder {
-    Holder::signed_in(AccountId(Uuid::from_u128(account)), Member::User(UserId(Uuid::from_u128(user))))
+    Holder::signed_in(AccountId(Uuid::from_u128(account)), GroupMember::User(UserId(Uuid::from_u128(user))))
 }
 
-fn places(all: usize) -> Slots {
-    FairShares::default().places("test", all)
+fn create_slots(total: usize) -> Slots {
+    FairShares::default().slots("test", total)
 }
 
 /// Takes all slots that a holder can get.
-fn all_of(places: &Slots, holder: Holder) -> Vec<HeldSlot> {
-    std::iter::from_fn(|| places.try_take(holder).ok()).collect()
+fn take_all(slots: &Slots, holder: Holder) -> Vec<HeldSlot> {
+    std::iter::from_fn(|| slots.try_take(holder).ok()).collect()
 }
 
 #[test]
 fn one_holder_leaves_half_and_an_account_a_fifth() {
-    let places = places(12);
-    let ada = all_of(&places, holder(1, 1));
+    let slots = create_slots(12);
+    let ada = take_all(&slots, holder(1, 1));
     assert_eq!(ada.len(), 6);
-    let colleague = all_of(&places, holder(1, 2));
+    let colleague = take_all(&slots, holder(1, 2));
     assert_eq!(colleague.len(), 3, "half of what is left");
-    let bob = all_of(&places, holder(2, 3));
+    let bob = take_all(&slots, holder(2, 3));
     assert_eq!(bob.len(), 2);
-    let others: Vec<_> = (4..).map_while(|token| places.try_take(holder(token, token)).ok()).collect();
-    assert_eq!((others.len(), places.is_full()), (1, true), "who holds nothing gets what is left");
+    let others: Vec<_> = (4..).map_while(|token| slots.try_take(holder(token, token)).ok()).collect();
+    assert_eq!((others.len(), slots.is_full()), (1, true), "who holds nothing gets what is left");
     drop((ada, others));
-    assert_eq!(all_of(&places, holder(2, 3)).len(), 3, "five of nine that are held or free");
+    assert_eq!(take_all(&slots, holder(2, 3)).len(), 3, "five of nine that are held or free");
 }
 
 #[test]
 fn tokens_of_a_user_leave_slots_to_their_sessions_their_colleagues_and_other_accounts() {
-    let places = places(12);
-    let tokens: Vec<_> = (1..9).flat_map(|token| all_of(&places, token_of(1, 1, token))).collect();
+    let slots = create_slots(12);
+    let tokens: Vec<_> = (1..9).flat_map(|token| take_all(&slots, token_of(1, 1, token))).collect();
     assert_eq!(tokens.len(), 8, "two thirds");
-    let session = all_of(&places, session_of(1, 1));
-    let colleague = all_of(&places, session_of(1, 2));
-    let other = all_of(&places, session_of(2, 3));
+    let session = take_all(&slots, session_of(1, 1));
+    let colleague = take_all(&slots, session_of(1, 2));
+    let other = take_all(&slots, session_of(2, 3));
     assert_eq!((session.len(), colleague.len(), other.len()), (1, 1, 1));
-    assert!(places.try_take(session_of(1, 4)).is_err(), "the last one is for an account without any");
-    assert!(places.try_take(session_of(3, 5)).is_ok());
+    assert!(slots.try_take(session_of(1, 4)).is_err(), "the last one is for an account without any");
+    assert!(slots.try_take(session_of(3, 5)).is_ok());
 }
 
 #[tokio::test]
 async fn users_of_an_account_have_their_turn_however_many_tokens_a_colleague_has() {
-    let places = places(1);
-    let held = places.try_take(holder(9, 9)).expect("a place");
+    let slots = create_slots(1);
+    let held = slots.try_take(holder(9, 9)).expect("a slot");
     let (mut tasks, mut order) = (JoinSet::new(), Vec::new());
     let waiting =
         [token_of(1, 1, 1), token_of(1, 1, 2), token_of(1, 1, 3), session_of(1, 1), session_of(1, 2)];
     for (number, holder) in waiting.into_iter().enumerate() {
-        let places = places.clone();
+        let slots = slots.clone();
         tasks.spawn(async move {
-            let place = places.take(holder, Duration::from_mins(1)).await;
-            place.map(|place| (place, number))
+            let slot = slots.take(holder, Duration::from_mins(1)).await;
+            slot.map(|slot| (slot, number))
         });
         tokio::task::yield_now().await;
     }
     drop(held);
     while let Some(taken) = tasks.join_next().await {
-        let (_place, number) = taken.expect("no panic").expect("a place");
+        let (_slot, number) = taken.expect("no panic").expect("a slot");
         order.push(number);
     }
     assert_eq!(order, [0, 4, 3, 1, 2], "the colleague second, and the session before the other tokens");
@@ -87,43 +87,43 @@ async fn users_of_an_account_have_their_turn_however_many_tokens_a_colleague_has
 
 #[test]
 fn a_place_is_free_again_when_it_is_dropped_and_may_be_handed_on() {
-    let places = places(8);
-    let mut first = places.try_take(Holder::for_unauthenticated([192, 0, 2, 1].into(), 7)).expect("a place");
-    let ada = all_of(&places, holder(1, 1));
+    let slots = create_slots(8);
+    let mut first = slots.try_take(Holder::for_unauthenticated([192, 0, 2, 1].into(), 7)).expect("a slot");
+    let ada = take_all(&slots, holder(1, 1));
     assert_eq!(ada.len(), 4);
     assert_eq!(first.transfer_to(holder(1, 1)), Err(Refused), "it would be one too many");
     assert_eq!(first.transfer_to(holder(2, 2)), Ok(()));
     drop((first, ada));
-    assert_eq!(all_of(&places, holder(3, 3)).len(), 4);
+    assert_eq!(take_all(&slots, holder(3, 3)).len(), 4);
 }
 
 #[test]
 fn of_few_places_one_may_hold_all() {
-    for all in 1..DIVISIBLE {
-        assert_eq!(all_of(&places(all), holder(1, 1)).len(), all);
+    for total in 1..MIN_SHARED_SLOTS {
+        assert_eq!(take_all(&create_slots(total), holder(1, 1)).len(), total);
     }
 }
 
 #[test]
 fn work_leaves_processors_to_those_who_were_active_lately() {
-    let places = FairShares::default().places_for_work("test", 12, 2);
+    let slots = FairShares::default().work_slots("test", 12, 2);
     // The server's own work for another account is no activity of it.
-    drop(places.try_take(Holder::server(AccountId(Uuid::from_u128(3)))));
-    assert_eq!(all_of(&places, holder(1, 1)).len(), 6, "alone it has its half");
-    drop(places.try_take(holder(1, 2)));
-    let ada = all_of(&places, holder(1, 1));
-    let colleagues: Vec<_> = (2..5).flat_map(|token| all_of(&places, holder(1, token))).collect();
+    drop(slots.try_take(Holder::server(AccountId(Uuid::from_u128(3)))));
+    assert_eq!(take_all(&slots, holder(1, 1)).len(), 6, "alone it has its half");
+    drop(slots.try_take(holder(1, 2)));
+    let ada = take_all(&slots, holder(1, 1));
+    let colleagues: Vec<_> = (2..5).flat_map(|token| take_all(&slots, holder(1, token))).collect();
     assert_eq!(
         (ada.len(), colleagues.len()),
         (2, 6),
         "two each, and eight of twelve of an account that is alone"
     );
     drop((ada, colleagues));
-    drop(places.try_take(holder(2, 9)));
-    let ada = all_of(&places, holder(1, 1));
-    let colleagues: Vec<_> = (2..5).flat_map(|token| all_of(&places, holder(1, token))).collect();
+    drop(slots.try_take(holder(2, 9)));
+    let ada = take_all(&slots, holder(1, 1));
+    let colleagues: Vec<_> = (2..5).flat_map(|token| take_all(&slots, holder(1, token))).collect();
     assert_eq!((ada.len(), colleagues.len()), (2, 2), "four of an account beside another one");
-    assert_eq!(all_of(&places, holder(2, 9)).len(), 2);
+    assert_eq!(take_all(&slots, holder(2, 9)).len(), 2);
 }
 
 #[test]
@@ -142,20 +142,20 @@ fn activity_ends_after_a_while() {
 
 #[tokio::test]
 async fn accounts_have_their_turn_and_then_their_tokens() {
-    let places = places(1);
-    let held = places.try_take(holder(9, 9)).expect("a place");
+    let slots = create_slots(1);
+    let held = slots.try_take(holder(9, 9)).expect("a slot");
     let (mut tasks, mut order) = (JoinSet::new(), Vec::new());
     for (account, token) in [(1, 1), (1, 1), (1, 1), (1, 2), (2, 3), (3, 4)] {
-        let places = places.clone();
+        let slots = slots.clone();
         tasks.spawn(async move {
-            let place = places.take(holder(account, token), Duration::from_mins(1)).await;
-            place.map(|place| (place, account, token))
+            let slot = slots.take(holder(account, token), Duration::from_mins(1)).await;
+            slot.map(|slot| (slot, account, token))
         });
         tokio::task::yield_now().await;
     }
     drop(held);
     while let Some(taken) = tasks.join_next().await {
-        let (_place, account, token) = taken.expect("no panic").expect("a place");
+        let (_slot, account, token) = taken.expect("no panic").expect("a slot");
         order.push((account, token));
     }
     assert_eq!(order, [(1, 1), (2, 3), (3, 4), (1, 2), (1, 1), (1, 1)]);
@@ -163,22 +163,22 @@ async fn accounts_have_their_turn_and_then_their_tokens() {
 
 #[tokio::test]
 async fn who_waits_too_long_or_too_often_is_refused_and_loses_nothing() {
-    let places = places(1);
-    let held = places.try_take(holder(1, 1)).expect("a place");
+    let slots = create_slots(1);
+    let held = slots.try_take(holder(1, 1)).expect("a slot");
     let patience = Duration::from_millis(5);
-    assert_eq!(places.take(holder(2, 2), patience).await.err(), Some(Refused));
+    assert_eq!(slots.take(holder(2, 2), patience).await.err(), Some(Refused));
     let mut waiting = Vec::new();
     for _ in 0..MAX_WAITING {
-        let mut request = Box::pin(places.take(holder(2, 2), Duration::from_mins(1)));
+        let mut request = Box::pin(slots.take(holder(2, 2), Duration::from_mins(1)));
         assert!(futures::poll!(&mut request).is_pending());
         waiting.push(request);
     }
-    assert_eq!(places.take(holder(2, 2), patience).await.err(), Some(Refused), "too many wait");
-    let mut other = Box::pin(places.take(holder(3, 3), patience));
+    assert_eq!(slots.take(holder(2, 2), patience).await.err(), Some(Refused), "too many wait");
+    let mut other = Box::pin(slots.take(holder(3, 3), patience));
     assert!(futures::poll!(&mut other).is_pending(), "of another holder none does");
     drop((waiting, other));
     drop(held);
-    assert!(places.try_take(holder(3, 3)).is_ok(), "those who left hold nothing");
+    assert!(slots.try_take(holder(3, 3)).is_ok(), "those who left hold nothing");
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_connection_that_waits_gives_way_to_those_of_others() {
     let connections = FairShares::default().connections("test", 8);
     let (crowd, alone) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
     let mut first = connections.admit(crowd, true).await;
-    let answering = first.begin();
+    let answering = first.mark_busy();
     let mut waiting = Vec::new();
     for _ in 0..7 {
         waiting.push(connections.admit(crowd, true).await);
@@ -209,7 +209,7 @@ async fn where_all_are_taken_the_one_that_waited_longest_gives_way_after_a_while
     let connections = FairShares::default().connections("test", 2);
     let proxy = IpAddr::from([192, 0, 2, 1]);
     let (oldest, busy) = (connections.admit(proxy, false).await, connections.admit(proxy, false).await);
-    let _answering = busy.begin();
+    let _answering = busy.mark_busy();
     let began = Instant::now();
     let ending = async move {
         oldest.wait_for_eviction().await;
@@ -225,7 +225,7 @@ fn address(last: u8) -> IpAddr {
 }
 
 /// Takes a slot for an unverified request that waits for its client.
-fn silent(slots: &UnverifiedSlots, last: u8) -> UnverifiedSlot {
+fn waiting_request(slots: &UnverifiedSlots, last: u8) -> UnverifiedSlot {
     let slot = slots.try_take(address(last)).expect("a slot");
     slot.begin_wait();
     slot
@@ -234,7 +234,7 @@ fn silent(slots: &UnverifiedSlots, last: u8) -> UnverifiedSlot {
 #[test]
 fn unverified_requests_that_wait_give_way_to_those_of_their_address() {
     let slots = FairShares::default().unverified("test", 8);
-    let crowd: Vec<_> = (0..6).map(|_| silent(&slots, 1)).collect();
+    let crowd: Vec<_> = (0..6).map(|_| waiting_request(&slots, 1)).collect();
     // An address leaves a fourth of the slots. The server works for the first one.
     crowd[0].end_wait();
     let working = slots.try_take(address(1)).expect("another one gives way");
@@ -243,7 +243,7 @@ fn unverified_requests_that_wait_give_way_to_those_of_their_address() {
     // A request that received a part of its body is as old as before, and gives way before the others.
     crowd[2].end_wait();
     crowd[2].begin_wait();
-    let newer = silent(&slots, 1);
+    let newer = waiting_request(&slots, 1);
     assert!(crowd[2].is_evicted() && !crowd[3].is_evicted());
     // Where the server works for all of them, none gives way.
     for slot in &crowd[3..] {
@@ -260,62 +260,57 @@ fn unverified_requests_that_wait_give_way_to_those_of_their_address() {
 #[test]
 fn without_a_free_slot_the_oldest_of_all_gives_way_to_an_address_that_holds_none() {
     let slots = FairShares::default().unverified("test", 4);
-    let crowd: Vec<_> = (0..3).map(|_| silent(&slots, 1)).collect();
-    let other = silent(&slots, 2);
-    let third = silent(&slots, 3);
+    let crowd: Vec<_> = (0..3).map(|_| waiting_request(&slots, 1)).collect();
+    let other = waiting_request(&slots, 2);
+    let third = waiting_request(&slots, 3);
     assert!(crowd[0].is_evicted() && !other.is_evicted() && !third.is_evicted());
     // One that holds slots takes no slot of others.
-    let _again = silent(&slots, 2);
+    let _again = waiting_request(&slots, 2);
     assert!(other.is_evicted() && !crowd[1].is_evicted() && !third.is_evicted());
 }
 
 #[tokio::test]
 async fn the_work_of_an_unverified_request_ends_when_it_gives_way_and_goes_on_when_it_is_verified() {
     let shares = FairShares::default();
-    let (slots, requests) = (shares.unverified("test", 4), shares.places("verified", 4));
+    let (slots, requests) = (shares.unverified("test", 4), shares.slots("verified", 4));
     let work = || {
         let slot = slots.try_take(address(1)).expect("a slot");
         let stranger = Holder::for_unauthenticated(address(1), 1);
         RequestWork::new(
             RequestSlot::Unverified(slot, stranger),
             requests.clone(),
-            shares.places("threads", 1),
+            shares.slots("threads", 1),
         )
     };
-    let (silent, verified) = (work(), work());
-    let waiting = (silent.wait_for_client(), verified.wait_for_client());
-    assert_eq!(verified.hand_to(holder(1, 1)), Ok(()));
-    let ended = Arc::clone(&silent).run_future(std::future::pending::<()>());
+    let (waiting, verified) = (work(), work());
+    let waits = (waiting.wait_for_client(), verified.wait_for_client());
+    assert_eq!(verified.transfer_to(holder(1, 1)), Ok(()));
+    let ended = Arc::clone(&waiting).run_future(std::future::pending::<()>());
     let goes_on = Arc::clone(&verified).run_future(tokio::time::sleep(Duration::from_millis(50)));
     // Two more fit beside the first, and a third one is too much.
     let others = [work(), work(), work()];
     assert_eq!(tokio::time::timeout(Duration::from_secs(10), ended).await, Ok(None));
     assert_eq!(goes_on.await, Some(()));
     assert!(verified.is_verified() && !others[0].is_verified());
-    drop(waiting);
+    drop(waits);
 }
 
 /// Allowed bounds without shares: the file, the construct, the number of occurrences, and the reason.
 const EXCEPTIONS: [(&str, &str, usize, &str); 9] = [
-    ("blocking_work.rs", "spawn_blocking", 1, "threads are given in turn right before"),
+    ("blocking_work.rs", "spawn_blocking", 1, "its callers acquire a thread slot right before"),
     (
         "blocking_work.rs",
         "thread::Builder",
         1,
         "for callers that hold a slot, such as one for the hash of a password",
     ),
-    (
-        "blocking_work.rs",
-        "oneshot::channel",
-        1,
-        "the result of that thread, for which its caller alone waits",
-    ),
-    ("telemetry/traces.rs", "spawn_blocking", 1, "once, when the server ends"),
+    ("blocking_work.rs", "oneshot::channel", 1, "the result of that thread, for which only its caller waits"),
+    ("telemetry/traces.rs", "spawn_blocking", 1, "once, when the server stops"),
     (
         "app/alert_delivery.rs",
         "buffer_unordered(",
         1,
-        "what a job sends at a time, of what the store says is due",
+        "the messages that a job sends at a time, of those due in the store",
     ),
     (
         "http/graphql/socket/connection.rs",
@@ -327,13 +322,13 @@ const EXCEPTIONS: [(&str, &str, usize, &str); 9] = [
         "store/core/connect.rs",
         ".max_connections(",
         3,
-        "the pools, before which places are given in shares; migrations",
+        "the pools, whose users acquire a slot before; migrations",
     ),
     (
         "store/maintenance/backup.rs",
         ".max_connections(",
         1,
-        "a command of the operator, which is a process of its own",
+        "a command of the operator, which runs in its own process",
     ),
     ("shares/turns.rs", "oneshot::channel", 1, "grants a slot to a waiting request"),
 ];
@@ -371,7 +366,7 @@ fn nothing_is_bounded_without_shares_or_a_reason() {
     }
     let excepted: BTreeMap<(String, &str), usize> =
         EXCEPTIONS.into_iter().map(|(file, bound, times, _)| ((file.to_owned(), bound), times)).collect();
-    assert_eq!(found, excepted, "grant it by shares::Slots, or say here why nobody can take it from others");
+    assert_eq!(found, excepted, "grant it by shares::Slots, or give the reason in EXCEPTIONS");
 }
 
 fn files_below(directory: &Path) -> Vec<PathBuf> {

@@ -18,22 +18,22 @@ pub(super) const MAX_WAITING: usize = 1_024;
 pub(super) struct Turns {
     /// The levels below this one, the next one first.
     order: VecDeque<Level>,
-    below: HashMap<Level, Turns>,
+    children: HashMap<Level, Turns>,
     /// The requests of a single holder.
     requests: VecDeque<oneshot::Sender<HeldSlot>>,
 }
 
 impl Turns {
-    /// Appends a request to the queue of its holder. `None` if the queue is full.
+    /// Appends a request to the queue of its holder. Returns `None` if the queue is full.
     pub(super) fn queue(&mut self, holder: Holder) -> Option<oneshot::Receiver<HeldSlot>> {
-        let mut of = self;
+        let mut node = self;
         for level in holder.distinct_levels().rev() {
-            if !of.below.contains_key(&level) {
-                of.order.push_back(level);
+            if !node.children.contains_key(&level) {
+                node.order.push_back(level);
             }
-            of = of.below.entry(level).or_default();
+            node = node.children.entry(level).or_default();
         }
-        let requests = &mut of.requests;
+        let requests = &mut node.requests;
         if requests.len() >= MAX_WAITING {
             requests.retain(|request| !request.is_closed());
             if requests.len() >= MAX_WAITING {
@@ -53,24 +53,24 @@ impl Turns {
     ) -> Option<(Holder, oneshot::Sender<HeldSlot>)> {
         for _ in 0..self.order.len() {
             let level = self.order.pop_front()?;
-            let Some(below) = self.below.get_mut(&level) else { continue };
-            let found = match level {
-                Level::Holder(holder) => below.next_of(holder, may_take),
-                _ => below.next(may_take),
+            let Some(child) = self.children.get_mut(&level) else { continue };
+            let request = match level {
+                Level::Holder(holder) => child.next_of_holder(holder, may_take),
+                _ => child.next(may_take),
             };
-            if below.is_empty() {
-                self.below.remove(&level);
+            if child.is_empty() {
+                self.children.remove(&level);
             } else {
                 self.order.push_back(level);
             }
-            if found.is_some() {
-                return found;
+            if request.is_some() {
+                return request;
             }
         }
         None
     }
 
-    fn next_of(
+    fn next_of_holder(
         &mut self,
         holder: Holder,
         may_take: &impl Fn(Holder) -> bool,

@@ -19,7 +19,7 @@ pub(crate) struct RequestWork {
     /// The slots to which the request moves after authentication.
     requests: Slots,
     threads: Slots,
-    gives_way: Option<Arc<Notify>>,
+    eviction: Option<Arc<Notify>>,
 }
 
 /// The slot of a request.
@@ -38,27 +38,27 @@ impl RequestWork {
     /// Returns the work of a request that has a slot. After authentication it moves to `requests`. It
     /// runs on the given threads.
     pub(crate) fn new(slot: RequestSlot, requests: Slots, threads: Slots) -> Arc<Self> {
-        let gives_way = match &slot {
-            RequestSlot::Unverified(slot, _) => Some(slot.gives_way()),
+        let eviction = match &slot {
+            RequestSlot::Unverified(slot, _) => Some(slot.eviction()),
             RequestSlot::Verified(_) => None,
         };
-        Arc::new(Self { slot: Mutex::new(slot), requests, threads, gives_way })
+        Arc::new(Self { slot: Mutex::new(slot), requests, threads, eviction })
     }
 
     /// Runs a future as part of this work. Returns `None`, and drops the future, if the request has to
     /// give way.
     pub(crate) async fn run_future<T>(self: Arc<Self>, work: impl Future<Output = T>) -> Option<T> {
-        let of = Arc::clone(&self);
+        let request_work = Arc::clone(&self);
         tokio::select! {
             biased;
             result = WORK.scope(self, work) => Some(result),
-            () = of.wait_for_eviction() => None,
+            () = request_work.wait_for_eviction() => None,
         }
     }
 
     /// Moves the request's slot to its holder after authentication. Returns an error if the holder has
     /// its share.
-    pub(crate) fn hand_to(&self, holder: Holder) -> Result<(), Refused> {
+    pub(crate) fn transfer_to(&self, holder: Holder) -> Result<(), Refused> {
         let mut slot = self.slot();
         match &mut *slot {
             RequestSlot::Verified(held) => held.transfer_to(holder),
@@ -85,9 +85,9 @@ impl RequestWork {
 
     /// Waits until the request has lost its slot.
     async fn wait_for_eviction(&self) {
-        let Some(gives_way) = &self.gives_way else { return pending().await };
+        let Some(eviction) = &self.eviction else { return pending().await };
         loop {
-            gives_way.notified().await;
+            eviction.notified().await;
             // The request may have been verified at the same moment.
             if matches!(&*self.slot(), RequestSlot::Unverified(slot, _) if slot.is_evicted()) {
                 return;

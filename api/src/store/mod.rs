@@ -28,7 +28,7 @@ pub(crate) use access::scheduler_token::BATCH as SCHEDULER_TOKEN_BATCH;
 pub use access::user::UserStore;
 pub use accounts::account_removal::AccountRemovalStep;
 pub use accounts::performance_report::{
-    MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportSort, ReportReader, StoredReport,
+    MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportReader, PerformanceReportSort, UploadOutcome,
 };
 pub use accounts::removal_counts::RemovalCounts;
 pub use accounts::saved_view::{SavedViewFilter, SavedViewSort};

@@ -36,9 +36,10 @@ pub fn start(config: &CommonConfig, traces: Option<&TracesConfig>) -> Telemetry 
 /// Returns the filter of the log. Notices of the database driver and of migrations are limited to
 /// warnings, unless the operator names them or enables debug output for everything.
 fn with_default_directives(log: &str) -> String {
-    let of_everything =
-        |part: &str| part.trim().parse::<LevelFilter>().is_ok_and(|level| level >= LevelFilter::DEBUG);
-    if log.split(',').any(of_everything) {
+    let is_global_debug = |directive: &str| {
+        directive.trim().parse::<LevelFilter>().is_ok_and(|level| level >= LevelFilter::DEBUG)
+    };
+    if log.split(',').any(is_global_debug) {
         return log.to_owned();
     }
     // Later directives for the same target take precedence.

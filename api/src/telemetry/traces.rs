@@ -29,16 +29,16 @@ use url::Url;
 use crate::{config::TracesConfig, http_client::OutgoingClient};
 
 /// The default service name. `OTEL_SERVICE_NAME` overrides it.
-const SERVICE: &str = "galvo";
+const SERVICE_NAME: &str = "galvo";
 
 /// The beginning of the SDK's default service name.
-const UNNAMED: &str = "unknown_service";
+const DEFAULT_NAME_PREFIX: &str = "unknown_service";
 
 /// The timeout for sending the remaining spans at the end of the program.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum size of a collector's response, in bytes.
-const MAX_ANSWER: usize = 64 << 10;
+const MAX_RESPONSE: usize = 64 << 10;
 
 /// The export of spans to a collector. Its queue is bounded, and spans are dropped while it is full.
 pub(super) struct Traces(SdkTracerProvider);
@@ -50,15 +50,15 @@ impl Traces {
             .with_http()
             .with_http_client(client)
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(traces_of(&config.endpoint))
+            .with_endpoint(traces_url(&config.endpoint))
             .build()
-            .expect("it has an address and somebody who asks it");
+            .expect("the endpoint and the client are set");
         // The standard environment variables determine the sampling and the other resource attributes.
-        let said = Resource::builder().build();
-        let name = said.get(&Key::from_static_str("service.name")).map(|name| name.to_string());
+        let default_resource = Resource::builder().build();
+        let name = default_resource.get(&Key::from_static_str("service.name")).map(|name| name.to_string());
         let resource = match name {
-            Some(name) if !name.starts_with(UNNAMED) => said,
-            _ => Resource::builder().with_service_name(SERVICE).build(),
+            Some(name) if !name.starts_with(DEFAULT_NAME_PREFIX) => default_resource,
+            _ => Resource::builder().with_service_name(SERVICE_NAME).build(),
         };
         let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource);
         Self(provider.build())
@@ -69,28 +69,28 @@ impl Traces {
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        let tracer = self.0.tracer(SERVICE);
+        let tracer = self.0.tracer(SERVICE_NAME);
         let layer =
             tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false);
         layer.with_filter(filter_fn(is_traced))
     }
 
     pub(super) async fn end(self) {
-        let ending = task::spawn_blocking(move || self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
-        if let Ok(Err(error)) = ending.await {
+        let shutdown = task::spawn_blocking(move || self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
+        if let Ok(Err(error)) = shutdown.await {
             tracing::warn!(%error, "failed to export the last traces");
         }
     }
 }
 
 /// Selects this crate's spans and warnings. Those of dependencies would contain values of requests.
-fn is_traced(of: &Metadata<'_>) -> bool {
-    let least = if of.is_span() { Level::DEBUG } else { Level::WARN };
-    *of.level() <= least && of.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
+fn is_traced(metadata: &Metadata<'_>) -> bool {
+    let max_level = if metadata.is_span() { Level::DEBUG } else { Level::WARN };
+    *metadata.level() <= max_level && metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
 
 /// Returns the collector's URL for traces.
-fn traces_of(endpoint: &Url) -> String {
+fn traces_url(endpoint: &Url) -> String {
     format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/'))
 }
 
@@ -116,11 +116,11 @@ pub(crate) fn join_trace(span: &Span, request: &Request) {
 }
 
 /// Sets the status of the response.
-pub(crate) fn record_status(span: &Span, answer: &Response) {
+pub(crate) fn record_status(span: &Span, response: &Response) {
     if span.is_disabled() {
         return;
     }
-    let status = answer.status();
+    let status = response.status();
     span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
         span.set_status(Status::error(""));
@@ -137,10 +137,10 @@ struct Collector {
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, HttpError> {
         let outgoing = self.outgoing.clone();
-        let sending = self
+        let response = self
             .runtime
-            .spawn(async move { outgoing.send(request.map(|body| body.to_vec()), MAX_ANSWER).await });
-        Ok(sending.await??.map(Bytes::from))
+            .spawn(async move { outgoing.send(request.map(|body| body.to_vec()), MAX_RESPONSE).await });
+        Ok(response.await??.map(Bytes::from))
     }
 }
 
@@ -156,12 +156,12 @@ mod tests {
 
     #[test]
     fn traces_have_a_place_below_the_collectors_address() {
-        for (endpoint, traces) in [
+        for (endpoint, expected) in [
             ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
             ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/v1/traces"),
             ("https://collector.example.com/otlp/", "https://collector.example.com/otlp/v1/traces"),
         ] {
-            assert_eq!(traces_of(&endpoint.parse().expect(endpoint)), traces);
+            assert_eq!(traces_url(&endpoint.parse().expect(endpoint)), expected);
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{fetch, queries::Operation, write};
+use super::{fetch, queries::Operation, to_json};
 use crate::database::Result;
 
 /// The token's permissions, as far as a server has to know them.
@@ -29,18 +29,18 @@ const TOKEN: &str = "SELECT api_tokens.secret_hash, api_tokens.scopes::text, api
     JOIN memberships ON memberships.account_id = api_tokens.account_id AND memberships.user_id = api_tokens.user_id
     WHERE api_tokens.identifier = $1";
 
-/// A server in this process. Dropping it ends it.
-pub(super) struct Bare {
+/// A server in this process. Dropping it stops it.
+pub(super) struct BareServer {
     pub(super) address: SocketAddr,
     /// The database processes of its connections.
     pub(super) backends: Vec<u32>,
-    accepting: JoinHandle<()>,
+    accept_task: JoinHandle<()>,
 }
 
 /// The connections without a client.
 type Databases = Arc<Mutex<Vec<PgConnection>>>;
 
-impl Bare {
+impl BareServer {
     /// Starts a server that runs `operation` on the database at `url` for every request, with this many
     /// concurrent clients.
     pub(super) async fn start(url: &str, operation: &Arc<Operation>, clients: u32) -> Result<Self> {
@@ -53,20 +53,20 @@ impl Bare {
         let (databases, operation) = (Arc::new(Mutex::new(databases)), Arc::clone(operation));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let accepting = tokio::spawn(async move {
+        let accept_task = tokio::spawn(async move {
             let mut clients = 0;
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, Arc::clone(&databases), Arc::clone(&operation), 17 * clients));
                 clients += 1;
             }
         });
-        Ok(Self { address, backends, accepting })
+        Ok(Self { address, backends, accept_task })
     }
 }
 
-impl Drop for Bare {
+impl Drop for BareServer {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }
 
@@ -84,32 +84,32 @@ async fn answer(
     mut stream: TcpStream,
     database: &mut PgConnection,
     operation: &Operation,
-    first: usize,
+    first_index: usize,
 ) -> Result<()> {
     stream.set_nodelay(true)?;
-    let (mut buffer, mut answer) = (Vec::new(), Vec::new());
-    for turn in first.. {
-        let Some(token) = request(&mut stream, &mut buffer).await? else { break };
-        if !is_good(database, &token).await? {
-            return Err("a token is not good".into());
+    let (mut buffer, mut response) = (Vec::new(), Vec::new());
+    for index in first_index.. {
+        let Some(token) = read_token(&mut stream, &mut buffer).await? else { break };
+        if !is_valid_token(database, &token).await? {
+            return Err("a token is invalid".into());
         }
-        let rows = write(&fetch(database, operation, turn).await?);
+        let rows = to_json(&fetch(database, operation, index).await?);
         let length = rows.len() + r#"{"data":{"rows":}}"#.len();
         let head =
             format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
-        answer.clear();
+        response.clear();
         for part in [head.as_str(), r#"{"data":{"rows":"#, &rows, "}}"] {
-            answer.extend_from_slice(part.as_bytes());
+            response.extend_from_slice(part.as_bytes());
         }
-        stream.write_all(&answer).await?;
+        stream.write_all(&response).await?;
     }
     Ok(())
 }
 
 /// Reads a request and returns its token. `None` at the end of the connection.
-async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<String>> {
+async fn read_token(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<String>> {
     buffer.clear();
-    let head = loop {
+    let head_length = loop {
         if let Some(end) = buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
             break end + 4;
         }
@@ -117,10 +117,10 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Opt
             return Ok(None);
         }
     };
-    let text = String::from_utf8_lossy(&buffer[..head]).into_owned();
+    let text = String::from_utf8_lossy(&buffer[..head_length]).into_owned();
     let value = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let length: usize = value("Content-Length:").and_then(|length| length.parse().ok()).unwrap_or_default();
-    while buffer.len() < head + length {
+    while buffer.len() < head_length + length {
         if stream.read_buf(buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -129,7 +129,7 @@ async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Opt
 }
 
 /// Returns true if the token's secret matches its row.
-async fn is_good(database: &mut PgConnection, token: &str) -> Result<bool> {
+async fn is_valid_token(database: &mut PgConnection, token: &str) -> Result<bool> {
     let Some((identifier, secret)) = token.split_once('-') else { return Ok(false) };
     let row = sqlx::query(TOKEN).bind(identifier).fetch_optional(database).await?;
     Ok(row.is_some_and(|row| row.get::<&[u8], _>(0) == Sha256::digest(secret).as_slice()))

@@ -40,18 +40,18 @@ pub(super) struct History {
     /// Clusters with all kinds of rows, spread over the whole history.
     pub(super) clusters: Vec<i64>,
     /// The number of clusters before the deep page.
-    before_deep: usize,
+    clusters_before_deep: usize,
     /// The range of days that is summed up: the first, and the one after the last, in days since 1970.
     pub(super) days: (i64, i64),
 }
 
 /// Creates a database with a history of this scale.
 pub(super) async fn generate(databases: &Databases, scale: i64) -> Result<History> {
-    let database = databases.make().await?;
+    let database = databases.create_copy().await?;
     let started_at = (now() / DAY) * DAY - 2 * DAY;
     let server = Server::start(&database.url, 4).await?;
     let mut client = Connection::open(server.address, &databases.token).await?;
-    client.report(&compress(&model::report(started_at).to_string())).await?;
+    client.send_report(&compress(&model::report(started_at).to_string())).await?;
     server.stop().await?;
 
     let mut sql = PgConnection::connect(&database.url).await?;
@@ -59,31 +59,31 @@ pub(super) async fn generate(databases: &Databases, scale: i64) -> Result<Histor
     let (account, number): (Uuid, i64) = (model.try_get(0)?, model.try_get(1)?);
     let (clusters, days) = (CLUSTERS * scale, DAYS * scale);
     add_users(&mut sql, account).await?;
-    keep(&mut sql, account).await?;
+    set_retention(&mut sql, account).await?;
     add_fine_metric_rows(&mut sql, account, number).await?;
     // Rounded to whole seconds, so that the copies of one model differ in their sort key.
-    let apart = days * DAY / clusters / 1_000 * 1_000;
-    add_clusters(&mut sql, account, clusters, apart).await?;
+    let start_interval = days * DAY / clusters / 1_000 * 1_000;
+    add_clusters(&mut sql, account, clusters, start_interval).await?;
     add_days(&mut sql, account, started_at / DAY, days).await?;
     for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
         sql.execute(statement).await?;
     }
 
-    let detailed =
+    let select =
         "SELECT id FROM clusters WHERE account_id = $1 AND total_errors > 0 ORDER BY started_at DESC";
-    let detailed: Vec<i64> = sqlx::query_scalar(detailed).bind(account).fetch_all(&mut sql).await?;
-    let last = started_at / DAY + 1;
+    let detailed_clusters: Vec<i64> = sqlx::query_scalar(select).bind(account).fetch_all(&mut sql).await?;
+    let end_day = started_at / DAY + 1;
     Ok(History {
         account,
-        clusters: detailed.iter().step_by(detailed.len() / 100).copied().collect(),
-        before_deep: usize::try_from(clusters)? / 10 * 9,
-        days: (last - DAYS, last),
+        clusters: detailed_clusters.iter().step_by(detailed_clusters.len() / 100).copied().collect(),
+        clusters_before_deep: usize::try_from(clusters)? / 10 * 9,
+        days: (end_day - DAYS, end_day),
         database,
     })
 }
 
 /// A position far down in the list of clusters.
-pub(super) struct Deep {
+pub(super) struct DeepPosition {
     /// The server's cursor.
     pub(super) cursor: String,
     /// The same position for hand-written SQL: the cluster's start and its ID.
@@ -93,27 +93,27 @@ pub(super) struct Deep {
 
 impl History {
     /// Finds the position by paging, as a reader would.
-    pub(super) async fn find_deep(&self, server: &Server, token: &str) -> Result<Deep> {
+    pub(super) async fn find_deep_position(&self, server: &Server, token: &str) -> Result<DeepPosition> {
         let mut client = Connection::open(server.address, token).await?;
-        let (mut cursor, mut number, mut seen) = (Value::Null, Value::Null, 0);
-        while seen < self.before_deep {
+        let (mut cursor, mut number, mut seen_clusters) = (Value::Null, Value::Null, 0);
+        while seen_clusters < self.clusters_before_deep {
             let query = "query($after: String) { viewer { account { clusters(first: 100, after: $after) {
                 nodes { number } pageInfo { endCursor } } } } }";
             let body = json!({ "query": query, "variables": { "after": cursor } }).to_string();
-            let request = client.query(body.as_bytes());
-            let mut answer: Value = serde_json::from_slice(client.exchange(&request).await?)?;
-            let page = &mut answer["data"]["viewer"]["account"]["clusters"];
+            let request = client.query_request(body.as_bytes());
+            let mut response: Value = serde_json::from_slice(client.exchange(&request).await?)?;
+            let page = &mut response["data"]["viewer"]["account"]["clusters"];
             let nodes = page["nodes"].as_array().ok_or("the server answered with no page")?;
-            seen += nodes.len();
+            seen_clusters += nodes.len();
             number = nodes.last().ok_or("the list is too short")?["number"].clone();
             cursor = page["pageInfo"]["endCursor"].take();
         }
-        let number = number.as_i64().ok_or("a number is none")?;
+        let number = number.as_i64().ok_or("a cluster number is not a number")?;
         let mut sql = PgConnection::connect(&self.database.url).await?;
         let started_at = "SELECT started_at FROM clusters WHERE account_id = $1 AND id = $2";
         let started_at = sqlx::query_scalar(started_at).bind(self.account).bind(number);
         let started_at = started_at.fetch_one(&mut sql).await?;
-        Ok(Deep { cursor: cursor.as_str().unwrap_or_default().to_owned(), started_at, number })
+        Ok(DeepPosition { cursor: cursor.as_str().unwrap_or_default().to_owned(), started_at, number })
     }
 }
 
@@ -132,11 +132,11 @@ async fn add_users(sql: &mut PgConnection, account: Uuid) -> Result<()> {
 }
 
 /// Sets the longest retention, because the server would remove the older part of the longer history.
-async fn keep(sql: &mut PgConnection, account: Uuid) -> Result<()> {
-    let keep = "INSERT INTO data_policies (account_id, data_class, accepted, retention_days)
+async fn set_retention(sql: &mut PgConnection, account: Uuid) -> Result<()> {
+    let insert = "INSERT INTO data_policies (account_id, data_class, accepted, retention_days)
         SELECT $1, class, true, 36500
         FROM unnest(ARRAY['basic', 'tasks', 'dask_errors', 'user_errors', 'code', 'profiles', 'events', 'logs']) AS class";
-    sqlx::query(keep).bind(account).execute(sql).await?;
+    sqlx::query(insert).bind(account).execute(sql).await?;
     Ok(())
 }
 
@@ -164,20 +164,25 @@ async fn add_fine_metric_rows(sql: &mut PgConnection, account: Uuid, cluster: i6
 }
 
 /// Copies the model cluster. Each copy starts before the previous one.
-async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apart: i64) -> Result<()> {
+async fn add_clusters(
+    sql: &mut PgConnection,
+    account: Uuid,
+    clusters: i64,
+    start_interval: i64,
+) -> Result<()> {
     let times = ["reported_at", "first_seen_at", "last_seen_at", "started_at", "closed_at", "ended_key"]
-        .map(|column| (column, format!("model.{column} - n * {apart}")));
-    let detailed = |value: &str| format!("CASE WHEN n % {ONE_IN} = 0 THEN {value} ELSE 0 END");
-    let own = [
+        .map(|column| (column, format!("model.{column} - n * {start_interval}")));
+    let if_detailed = |value: &str| format!("CASE WHEN n % {ONE_IN} = 0 THEN {value} ELSE 0 END");
+    let distinct_values = [
         ("id", "model.id + n".to_owned()),
         ("scheduler_id", "'Scheduler-' || md5(n::text)::uuid".to_owned()),
         ("name", "'pipeline-' || n % 50".to_owned()),
         ("user_id", format!("md5('user' || n % {USERS})::uuid")),
-        ("total_errors", detailed("model.total_errors")),
+        ("total_errors", if_detailed("model.total_errors")),
         ("total_compute_seconds", "model.total_compute_seconds * (n % 97 + 1) / 50".to_owned()),
         ("total_tasks", "model.total_tasks + n % 1009".to_owned()),
     ];
-    let changes: Vec<(&str, String)> = own.into_iter().chain(times).collect();
+    let changes: Vec<(&str, String)> = distinct_values.into_iter().chain(times).collect();
     let numbers = format!("generate_series(1::bigint, {clusters} - 1)");
     copy(sql, "clusters", &changes, &numbers, &format!("model.account_id = '{account}'")).await?;
     for other in 1..=OTHERS {
@@ -186,15 +191,16 @@ async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apar
         changes.retain(|(column, _)| *column != "user_id");
         changes.push(("user_id", "NULL::uuid".to_owned()));
         let numbers = format!("generate_series(1::bigint, {})", clusters / OTHERS_SHARE);
-        let first = format!("model.account_id = '{account}' AND model.id = (SELECT min(id) FROM clusters)");
-        copy(sql, "clusters", &changes, &numbers, &first).await?;
+        let first_cluster =
+            format!("model.account_id = '{account}' AND model.id = (SELECT min(id) FROM clusters)");
+        copy(sql, "clusters", &changes, &numbers, &first_cluster).await?;
     }
 
     let numbers = format!("generate_series({ONE_IN}::bigint, {clusters} - 1, {ONE_IN})");
-    let of_cluster = |times: &[&'static str]| {
-        let times = times.iter().map(|column| (*column, format!("model.{column} - n * {apart}")));
-        let cluster = [("cluster_id", "model.cluster_id + n".to_owned())];
-        cluster.into_iter().chain(times).collect::<Vec<_>>()
+    let cluster_changes = |times: &[&'static str]| {
+        let times = times.iter().map(|column| (*column, format!("model.{column} - n * {start_interval}")));
+        let cluster_id = [("cluster_id", "model.cluster_id + n".to_owned())];
+        cluster_id.into_iter().chain(times).collect::<Vec<_>>()
     };
     for (table, times) in [
         ("computations", &["started_at", "stopped_at"][..]),
@@ -205,7 +211,7 @@ async fn add_clusters(sql: &mut PgConnection, account: Uuid, clusters: i64, apar
         ("fine_metrics", &[]),
         ("fine_metric_rows", &[]),
     ] {
-        copy(sql, table, &of_cluster(times), &numbers, "true").await?;
+        copy(sql, table, &cluster_changes(times), &numbers, "true").await?;
     }
     Ok(())
 }
@@ -244,7 +250,7 @@ async fn copy(
     table: &str,
     changes: &[(&str, String)],
     numbers: &str,
-    which: &str,
+    condition: &str,
 ) -> Result<()> {
     let columns = columns(sql, table).await?;
     let value = |(name, sql_type): &(String, String)| match changes.iter().find(|(column, _)| column == name)
@@ -255,7 +261,8 @@ async fn copy(
     let values: Vec<String> = columns.iter().map(value).collect();
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     let insert = format!(
-        "INSERT INTO {table} ({}) SELECT {} FROM {table} AS model CROSS JOIN {numbers} AS n WHERE {which}",
+        "INSERT INTO {table} ({}) SELECT {} FROM {table} AS model CROSS JOIN {numbers} AS n \
+         WHERE {condition}",
         names.join(", "),
         values.join(", ")
     );

@@ -90,7 +90,7 @@ pub(super) type Cell = (Uuid, &'static str, Option<&'static str>, &'static str, 
 
 /// Returns the fine metrics of all spans.
 pub(super) fn cells() -> Vec<Cell> {
-    let of_span = |n: u128| {
+    let span_cells = |n: u128| {
         OPERATIONS.into_iter().flat_map(move |function| {
             let cell = move |(activity, unit): (&'static str, &'static str)| {
                 (id(4, n), "execute", Some(function), activity, unit, 0.125 * number(n + 1))
@@ -98,7 +98,7 @@ pub(super) fn cells() -> Vec<Cell> {
             ACTIVITIES.into_iter().map(cell)
         })
     };
-    (0..SPANS).flat_map(of_span).collect()
+    (0..SPANS).flat_map(span_cells).collect()
 }
 
 fn id(kind: u128, n: u128) -> Uuid {

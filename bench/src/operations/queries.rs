@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::data::{Deep, History};
+use super::data::{DeepPosition, History};
 
 /// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +32,13 @@ const CLUSTER_COLUMNS: &str = "id, scheduler_id, name, status, started_at, close
     total_tasks, total_tasks_succeeded, total_tasks_erred, total_errors, total_bytes, total_workers, peak_workers,
     peak_threads, total_compute_seconds, total_transfer_seconds, total_thread_seconds";
 
-pub(super) fn all(history: &History, deep: &Deep) -> Vec<Operation> {
+pub(super) fn all_operations(history: &History, deep_position: &DeepPosition) -> Vec<Operation> {
     vec![
         list_page(history),
         drill_down(history),
         heat_map(history),
         fine_metrics(history),
-        deep_page(history, deep),
+        deep_page(history, deep_position),
     ]
 }
 
@@ -46,12 +46,12 @@ fn request(document: &str, variables: &Value) -> Vec<u8> {
     json!({ "query": document, "variables": variables }).to_string().into_bytes()
 }
 
-fn length(list: &Value) -> usize {
+fn list_length(list: &Value) -> usize {
     list.as_array().map_or(0, Vec::len)
 }
 
-fn listed(answer: &Value) -> usize {
-    length(&answer["viewer"]["account"]["clusters"]["nodes"])
+fn count_listed_clusters(response: &Value) -> usize {
+    list_length(&response["viewer"]["account"]["clusters"]["nodes"])
 }
 
 fn list_page(history: &History) -> Operation {
@@ -67,24 +67,28 @@ fn list_page(history: &History) -> Operation {
              ORDER BY started_at DESC, id DESC LIMIT 50"
         ),
         binds: vec![vec![Bind::Uuid(history.account)]],
-        rows: listed,
+        rows: count_listed_clusters,
     }
 }
 
-fn deep_page(history: &History, deep: &Deep) -> Operation {
+fn deep_page(history: &History, position: &DeepPosition) -> Operation {
     let document = format!(
         "query($after: String!) {{ viewer {{ account {{ clusters(first: 50, after: $after) {{
             nodes {{ {CLUSTER} }} pageInfo {{ hasNextPage endCursor }} }} }} }} }}"
     );
     Operation {
         name: "deep page",
-        requests: vec![request(&document, &json!({ "after": deep.cursor }))],
+        requests: vec![request(&document, &json!({ "after": position.cursor }))],
         statement: format!(
             "SELECT {CLUSTER_COLUMNS} FROM clusters WHERE account_id = $1 AND (started_at, id) < ($2, $3)
              ORDER BY started_at DESC, id DESC LIMIT 50"
         ),
-        binds: vec![vec![Bind::Uuid(history.account), Bind::Int(deep.started_at), Bind::Int(deep.number)]],
-        rows: listed,
+        binds: vec![vec![
+            Bind::Uuid(history.account),
+            Bind::Int(position.started_at),
+            Bind::Int(position.number),
+        ]],
+        rows: count_listed_clusters,
     }
 }
 
@@ -136,11 +140,11 @@ fn drill_down(history: &History) -> Operation {
         requests: clusters.clone().map(|id| request(document, &json!({ "id": id.to_string() }))).collect(),
         statement: statement.to_owned(),
         binds: clusters.map(|id| vec![Bind::Uuid(history.account), Bind::Int(*id)]).collect(),
-        rows: |answer| {
-            let cluster = &answer["cluster"];
+        rows: |response| {
+            let cluster = &response["cluster"];
             let computations = cluster["computations"]["nodes"].as_array().into_iter().flatten();
-            let groups = computations.map(|computation| 1 + length(&computation["taskGroups"]["nodes"]));
-            1 + groups.sum::<usize>() + length(&cluster["errors"]["nodes"])
+            let groups = computations.map(|computation| 1 + list_length(&computation["taskGroups"]["nodes"]));
+            1 + groups.sum::<usize>() + list_length(&cluster["errors"]["nodes"])
         },
     }
 }
@@ -170,9 +174,9 @@ fn heat_map(history: &History) -> Operation {
         requests: vec![request(document, &json!({ "from": date(from), "to": date(to) }))],
         statement: statement.to_owned(),
         binds: vec![vec![Bind::Uuid(history.account), Bind::Int(from), Bind::Int(to)]],
-        rows: |answer| {
-            let account = &answer["viewer"]["account"];
-            usize::from(account["statistics"].is_object()) + length(&account["usageTable"])
+        rows: |response| {
+            let account = &response["viewer"]["account"];
+            usize::from(account["statistics"].is_object()) + list_length(&account["usageTable"])
         },
     }
 }
@@ -189,18 +193,18 @@ fn fine_metrics(history: &History) -> Operation {
         requests: clusters.clone().map(|id| request(document, &json!({ "id": id.to_string() }))).collect(),
         statement: statement.to_owned(),
         binds: clusters.map(|id| vec![Bind::Uuid(history.account), Bind::Int(*id)]).collect(),
-        rows: |answer| length(&answer["cluster"]["fineMetrics"]["rows"]),
+        rows: |response| list_length(&response["cluster"]["fineMetrics"]["rows"]),
     }
 }
 
 /// Converts days since 1970-01-01 to a date in the API's format (civil calendar, after Howard Hinnant).
 fn date(day: i64) -> String {
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let shifted_day = day + 719_468;
+    let (era, day_of_era) = (shifted_day.div_euclid(146_097), shifted_day.rem_euclid(146_097));
+    let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
-    format!("{:04}-{month:02}-{of_month:02}", era * 400 + year + i64::from(month <= 2))
+    format!("{:04}-{month:02}-{day_of_month:02}", era * 400 + year + i64::from(month <= 2))
 }

@@ -21,8 +21,8 @@ pub(crate) struct Table {
     pub(crate) key: &'static [&'static str],
     /// The treatment of an existing row.
     pub(crate) conflict: Conflict,
-    /// True if the rows belong to clusters, false if they belong to the account.
-    pub(crate) of_clusters: bool,
+    /// True if the rows belong to a cluster, false if they belong to the account.
+    pub(crate) belongs_to_cluster: bool,
 }
 
 /// The treatment of an existing row.
@@ -37,7 +37,7 @@ pub(crate) enum Conflict {
 }
 
 const fn table(name: &'static str, key: &'static [&'static str], conflict: Conflict) -> Table {
-    Table { name, key, conflict, of_clusters: true }
+    Table { name, key, conflict, belongs_to_cluster: true }
 }
 
 /// All tables that reports write to, parents before children.
@@ -47,7 +47,7 @@ pub(crate) const TABLES: [Table; 19] = [
     table("workers", &["id"], Conflict::Newest),
     table("clients", &["id"], Conflict::Newest),
     table("thread_changes", &["changed_at"], Conflict::First),
-    Table { of_clusters: false, ..table("code_snippets", &["hash"], Conflict::First) },
+    Table { belongs_to_cluster: false, ..table("code_snippets", &["hash"], Conflict::First) },
     table("spans", &["id"], Conflict::Newest),
     table("fine_metrics", &["span_id"], Conflict::Newest),
     table("task_groups", &["id"], Conflict::Newest),
@@ -110,11 +110,11 @@ impl Content {
     }
 
     /// Returns the positions of the table's rows by cluster and key.
-    fn by_key(&self) -> HashMap<(i64, String), usize> {
+    fn positions_by_key(&self) -> HashMap<(i64, String), usize> {
         let cluster = self.position(if self.table.name == "clusters" { "id" } else { "cluster_id" });
         let key: Vec<usize> = self.table.key.iter().filter_map(|name| self.position(name)).collect();
         let identify = |row: &Vec<Value>| {
-            let cluster = match cluster.filter(|_| self.table.of_clusters).map(|i| &row[i]) {
+            let cluster = match cluster.filter(|_| self.table.belongs_to_cluster).map(|i| &row[i]) {
                 Some(Value::Int(id)) => *id,
                 _ => 0,
             };
@@ -127,18 +127,18 @@ impl Content {
 /// The rows of one report, by table.
 pub(crate) struct Batch {
     pub(crate) cluster: usize,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) inserts: Vec<TableRows>,
 }
 
 /// Rows of one table. `content` is the table's position in the contents.
-pub(crate) struct Part {
+pub(crate) struct TableRows {
     pub(crate) content: usize,
     pub(crate) rows: Vec<Vec<Value>>,
 }
 
 impl Batch {
     pub(crate) fn rows(&self) -> usize {
-        self.parts.iter().map(|part| part.rows.len()).sum()
+        self.inserts.iter().map(|insert| insert.rows.len()).sum()
     }
 }
 
@@ -171,24 +171,24 @@ impl Reference {
                 _ => None,
             })
             .collect();
-        let keys: Vec<_> = contents.iter().map(Content::by_key).collect();
-        let places: HashMap<&str, usize> =
+        let positions: Vec<_> = contents.iter().map(Content::positions_by_key).collect();
+        let content_indexes: HashMap<&str, usize> =
             contents.iter().enumerate().map(|(i, content)| (content.table.name, i)).collect();
         let batch = |report: &Report| {
             let cluster =
                 numbers.get(&Cluster::scheduler_id(seed, report.cluster)).copied().unwrap_or_default();
-            let mut parts: Vec<Vec<Vec<Value>>> = vec![Vec::new(); contents.len()];
+            let mut rows_by_table: Vec<Vec<Vec<Value>>> = vec![Vec::new(); contents.len()];
             for touched in &report.touched {
-                let Some(place) = places.get(touched.table).copied() else { continue };
-                let content = &contents[place];
-                let of = if content.table.of_clusters { cluster } else { 0 };
-                // Rows that the server does not keep are left out.
-                let Some(row) = keys[place].get(&(of, touched.key.clone())) else { continue };
-                parts[place].push(content.as_of(*row, report));
+                let Some(index) = content_indexes.get(touched.table).copied() else { continue };
+                let content = &contents[index];
+                let owner = if content.table.belongs_to_cluster { cluster } else { 0 };
+                // Rows that the server does not store are omitted.
+                let Some(row) = positions[index].get(&(owner, touched.key.clone())) else { continue };
+                rows_by_table[index].push(content.row_at(*row, report));
             }
-            let parts = parts.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty());
-            let parts = parts.map(|(content, rows)| Part { content, rows }).collect();
-            Batch { cluster: report.cluster, parts }
+            let non_empty = rows_by_table.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty());
+            let inserts = non_empty.map(|(content, rows)| TableRows { content, rows }).collect();
+            Batch { cluster: report.cluster, inserts }
         };
         let batches = reports.iter().map(batch).collect();
         Ok(Self { contents, batches })
@@ -206,7 +206,7 @@ impl Reference {
 
 impl Content {
     /// Returns the row as this report wrote it.
-    fn as_of(&self, row: usize, report: &Report) -> Vec<Value> {
+    fn row_at(&self, row: usize, report: &Report) -> Vec<Value> {
         let mut row = self.rows[row].clone();
         if let Some(sequence) = self.position("sequence") {
             row[sequence] = Value::Int(report.sequence);

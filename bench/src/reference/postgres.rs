@@ -18,7 +18,7 @@ pub(crate) async fn read(url: &str) -> Result<Vec<Content>> {
     let mut database = PgConnection::connect(url).await?;
     let mut contents = Vec::new();
     for table in &TABLES {
-        let columns = columns(&mut database, table).await?;
+        let columns = read_columns(&mut database, table).await?;
         let names: Vec<String> = columns
             .iter()
             .map(|column| match column.sql_type.as_str() {
@@ -29,7 +29,7 @@ pub(crate) async fn read(url: &str) -> Result<Vec<Content>> {
             .collect();
         let select = format!("SELECT {} FROM {}", names.join(", "), table.name);
         let rows = sqlx::query(AssertSqlSafe(select)).fetch_all(&mut database).await?;
-        let rows = rows.iter().map(|row| values(row, &columns)).collect::<Result<_>>()?;
+        let rows = rows.iter().map(|row| read_values(row, &columns)).collect::<Result<_>>()?;
         let key = "SELECT a.attname::text FROM pg_index i \
                    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) \
                    WHERE i.indrelid = $1::regclass AND i.indisprimary";
@@ -40,14 +40,14 @@ pub(crate) async fn read(url: &str) -> Result<Vec<Content>> {
     Ok(contents)
 }
 
-async fn columns(database: &mut PgConnection, table: &Table) -> Result<Vec<Column>> {
+async fn read_columns(database: &mut PgConnection, table: &Table) -> Result<Vec<Column>> {
     let select = "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute \
                   WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
     let rows = sqlx::query(select).bind(table.name).fetch_all(database).await?;
     rows.iter().map(|row| Ok(Column { name: row.try_get(0)?, sql_type: row.try_get(1)? })).collect()
 }
 
-fn values(row: &PgRow, columns: &[Column]) -> Result<Vec<Value>> {
+fn read_values(row: &PgRow, columns: &[Column]) -> Result<Vec<Value>> {
     let value = |(i, column): (usize, &Column)| {
         let value = match column.sql_type.as_str() {
             "uuid" => row.try_get::<Option<Uuid>, _>(i)?.map(Value::Uuid),
@@ -78,7 +78,7 @@ enum Array {
 }
 
 impl Array {
-    fn of(column: &Column, values: impl Iterator<Item = Value>) -> Self {
+    fn from_values(column: &Column, values: impl Iterator<Item = Value>) -> Self {
         macro_rules! collect {
             ($kind:ident) => {
                 Self::$kind(
@@ -110,7 +110,7 @@ impl Array {
     }
 }
 
-fn statement(content: &Content) -> String {
+fn insert_statement(content: &Content) -> String {
     let names: Vec<&str> = content.columns.iter().map(|column| column.name.as_str()).collect();
     let array = |(i, column): (usize, &Column)| {
         let element = match column.sql_type.as_str() {
@@ -144,9 +144,9 @@ impl Content {
         if self.table.conflict == Conflict::First {
             return "DO NOTHING".to_owned();
         }
-        let others = self.columns.iter().filter(|column| !self.primary_key.contains(&column.name));
+        let updated_columns = self.columns.iter().filter(|column| !self.primary_key.contains(&column.name));
         let set: Vec<String> =
-            others.map(|Column { name, .. }| format!("{name} = excluded.{name}")).collect();
+            updated_columns.map(|Column { name, .. }| format!("{name} = excluded.{name}")).collect();
         let update = format!("DO UPDATE SET {}", set.join(", "));
         match self.table.conflict {
             Conflict::Newest => {
@@ -158,24 +158,24 @@ impl Content {
 }
 
 pub(crate) async fn write(reference: &Reference, url: &str, connections: usize) -> Result<f64> {
-    let statements: Vec<String> = reference.contents.iter().map(statement).collect();
+    let statements: Vec<String> = reference.contents.iter().map(insert_statement).collect();
     let prepare = |batch: &Batch| -> Vec<Arrays<'_>> {
-        let arrays = |part: &super::Part| {
-            let columns = reference.contents[part.content].columns.iter().enumerate();
+        let arrays = |insert: &super::TableRows| {
+            let columns = reference.contents[insert.content].columns.iter().enumerate();
             let column = |(i, column): (usize, &Column)| {
-                Array::of(column, part.rows.iter().map(|row: &Vec<Value>| row[i].clone()))
+                Array::from_values(column, insert.rows.iter().map(|row: &Vec<Value>| row[i].clone()))
             };
-            Arrays { statement: &statements[part.content], columns: columns.map(column).collect() }
+            Arrays { statement: &statements[insert.content], columns: columns.map(column).collect() }
         };
-        batch.parts.iter().map(arrays).collect()
+        batch.inserts.iter().map(arrays).collect()
     };
     let mut shares: Vec<Vec<Vec<Arrays<'_>>>> = (0..connections).map(|_| Vec::new()).collect();
     for batch in &reference.batches {
         shares[batch.cluster % connections].push(prepare(batch));
     }
-    let open = shares.iter().map(|_| PgConnection::connect(url));
-    let databases = try_join_all(open).await?;
-    let begun = Instant::now();
+    let connect = shares.iter().map(|_| PgConnection::connect(url));
+    let databases = try_join_all(connect).await?;
+    let started_at = Instant::now();
     let write = async |(mut database, share): (PgConnection, &Vec<Vec<Arrays<'_>>>)| -> sqlx::Result<()> {
         for batch in share {
             let mut transaction = database.begin().await?;
@@ -189,5 +189,5 @@ pub(crate) async fn write(reference: &Reference, url: &str, connections: usize) 
         Ok(())
     };
     try_join_all(databases.into_iter().zip(&shares).map(write)).await?;
-    Ok(begun.elapsed().as_secs_f64())
+    Ok(started_at.elapsed().as_secs_f64())
 }

@@ -40,14 +40,14 @@ pub(crate) async fn read(url: &str) -> Result<Vec<Content>> {
         }
         let select = format!("SELECT * FROM {}", table.name);
         let rows = sqlx::query(AssertSqlSafe(select)).fetch_all(&mut database).await?;
-        let rows = rows.iter().map(|row| values(row, columns.len())).collect::<Result<_>>()?;
+        let rows = rows.iter().map(|row| read_values(row, columns.len())).collect::<Result<_>>()?;
         contents.push(Content { table, columns, primary_key, rows });
     }
     database.close().await?;
     Ok(contents)
 }
 
-fn values(row: &SqliteRow, columns: usize) -> Result<Vec<Value>> {
+fn read_values(row: &SqliteRow, columns: usize) -> Result<Vec<Value>> {
     let value = |i: usize| {
         let raw = row.try_get_raw(i)?;
         if raw.is_null() {
@@ -64,7 +64,7 @@ fn values(row: &SqliteRow, columns: usize) -> Result<Vec<Value>> {
     (0..columns).map(value).collect()
 }
 
-fn statement(content: &Content) -> String {
+fn insert_statement(content: &Content) -> String {
     let names: Vec<&str> = content.columns.iter().map(|column| column.name.as_str()).collect();
     format!(
         "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) {}",
@@ -77,14 +77,14 @@ fn statement(content: &Content) -> String {
 }
 
 pub(crate) async fn write(reference: &Reference, url: &str) -> Result<f64> {
-    let statements: Vec<String> = reference.contents.iter().map(statement).collect();
+    let statements: Vec<String> = reference.contents.iter().map(insert_statement).collect();
     let mut database = open(url).await?;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for batch in &reference.batches {
         let mut transaction = database.begin_with("BEGIN IMMEDIATE").await?;
-        for part in &batch.parts {
-            for row in &part.rows {
-                let mut query = sqlx::query(AssertSqlSafe(statements[part.content].as_str()));
+        for insert in &batch.inserts {
+            for row in &insert.rows {
+                let mut query = sqlx::query(AssertSqlSafe(statements[insert.content].as_str()));
                 for value in row {
                     query = match value {
                         Value::Null => query.bind(None::<i64>),
@@ -101,7 +101,7 @@ pub(crate) async fn write(reference: &Reference, url: &str) -> Result<f64> {
         }
         transaction.commit().await?;
     }
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started_at.elapsed().as_secs_f64();
     database.close().await?;
     Ok(seconds)
 }

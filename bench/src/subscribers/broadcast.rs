@@ -13,9 +13,10 @@ use tokio::{
 use crate::{database::Result, ingest::now, server::processor_seconds};
 
 /// The number of messages queued for a slow socket.
-const QUEUE: usize = 1_024;
+const QUEUE_LENGTH: usize = 1_024;
 
-const WELCOME: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x81\x19{\"type\":\"connection_ack\"}";
+const UPGRADE_RESPONSE: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x81\x19{\"type\":\"connection_ack\"}";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -31,7 +32,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: &Options) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);
-    let (sender, _) = broadcast::channel::<Arc<[u8]>>(QUEUE);
+    let (sender, _) = broadcast::channel::<Arc<[u8]>>(QUEUE_LENGTH);
     let receivers = sender.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -42,7 +43,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     loop {
         ticks.tick().await;
-        // Fails only without receivers, which is fine.
+        // Fails only without receivers, which is harmless.
         let _ = sender.send(message(options.bytes));
     }
 }
@@ -62,9 +63,9 @@ fn message(bytes: usize) -> Arc<[u8]> {
 
 async fn serve(mut stream: TcpStream, mut messages: broadcast::Receiver<Arc<[u8]>>) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut heard = [0; 4096];
-    let _ = stream.read(&mut heard).await?;
-    stream.write_all(WELCOME).await?;
+    let mut request = [0; 4096];
+    let _ = stream.read(&mut request).await?;
+    stream.write_all(UPGRADE_RESPONSE).await?;
     loop {
         match messages.recv().await {
             Ok(message) => stream.write_all(&message).await?,

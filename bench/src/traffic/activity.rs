@@ -4,30 +4,30 @@ use rand::{RngExt as _, rngs::StdRng};
 use uuid::Uuid;
 
 /// A schedule of events with a mean rate, at irregular times.
-pub(crate) struct Due {
-    every: f64,
-    next: f64,
+pub(crate) struct Schedule {
+    mean_interval_ms: f64,
+    next_at: f64,
 }
 
-impl Due {
+impl Schedule {
     pub(crate) fn new(per_hour: f64, from: i64, random: &mut StdRng) -> Self {
-        let every = 3_600_000.0 / per_hour;
+        let mean_interval_ms = 3_600_000.0 / per_hour;
         #[expect(clippy::cast_precision_loss, reason = "times of this millennium are exact")]
-        let next = from as f64 + every * random.random_range(0.0..1.0);
-        Self { every, next }
+        let next_at = from as f64 + mean_interval_ms * random.random_range(0.0..1.0);
+        Self { mean_interval_ms, next_at }
     }
 
     /// Returns the times of the events until `now`, in epoch milliseconds.
-    pub(crate) fn until(&mut self, now: i64, random: &mut StdRng) -> Vec<i64> {
+    pub(crate) fn take_until(&mut self, now: i64, random: &mut StdRng) -> Vec<i64> {
         let mut times = Vec::new();
         #[expect(clippy::cast_precision_loss, reason = "times of this millennium are exact")]
-        while self.next <= now as f64 {
+        while self.next_at <= now as f64 {
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "the fraction of a millisecond is dropped on purpose"
             )]
-            times.push(self.next as i64);
-            self.next += self.every * random.random_range(0.5..1.5);
+            times.push(self.next_at as i64);
+            self.next_at += self.mean_interval_ms * random.random_range(0.5..1.5);
         }
         times
     }
@@ -43,7 +43,7 @@ pub(crate) struct Computation {
     pub(crate) groups: Vec<Group>,
     pub(crate) erred: bool,
     /// True if the current report contains its end.
-    pub(crate) over: bool,
+    pub(crate) is_over: bool,
 }
 
 /// A task group.
@@ -65,9 +65,9 @@ pub(crate) struct Group {
 
 impl Group {
     /// Returns the number of tasks finished by `now`.
-    pub(crate) fn done(&self, now: i64) -> i64 {
-        let (past, whole) = (now - self.begins_at, (self.ends_at - self.begins_at).max(1));
-        (self.tasks * past / whole).clamp(0, self.tasks)
+    pub(crate) fn finished_tasks(&self, now: i64) -> i64 {
+        let (elapsed, duration) = (now - self.begins_at, (self.ends_at - self.begins_at).max(1));
+        (self.tasks * elapsed / duration).clamp(0, self.tasks)
     }
 }
 
@@ -81,6 +81,6 @@ pub(crate) struct Span {
     pub(crate) snippet: usize,
     pub(crate) cells: Vec<f64>,
     pub(crate) prefixes: Vec<usize>,
-    pub(crate) told: bool,
-    pub(crate) over: bool,
+    pub(crate) is_reported: bool,
+    pub(crate) is_over: bool,
 }

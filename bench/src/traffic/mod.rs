@@ -15,7 +15,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use activity::{Computation, Due, Span};
+use activity::{Computation, Schedule, Span};
 
 /// The activity rates of a cluster.
 #[derive(Clone, Copy, Debug)]
@@ -87,15 +87,16 @@ pub(crate) struct Cluster {
     snippets: Vec<sections::Snippet>,
     computations: Vec<Computation>,
     spans: Vec<Span>,
-    rest: Vec<f64>,
+    /// The values of [`sections::SPANLESS_METRICS`].
+    spanless_metrics: Vec<f64>,
     hour: BTreeMap<usize, [f64; 5]>,
     totals: [f64; 6],
-    due_computations: Due,
-    due_spans: Due,
-    due_events: Due,
-    due_logs: Due,
-    due_profiles: Due,
-    due_errors: Due,
+    computations_schedule: Schedule,
+    spans_schedule: Schedule,
+    events_schedule: Schedule,
+    logs_schedule: Schedule,
+    profiles_schedule: Schedule,
+    errors_schedule: Schedule,
     receipt: BTreeMap<&'static str, [usize; 2]>,
 }
 
@@ -108,13 +109,18 @@ impl Cluster {
         // A long-tailed distribution: half of the clusters do less than half of the mean, and one in
         // fifty does five times the mean.
         let share: f64 = random.random_range(0.0..1.0);
-        let busy = if skewed { (0.35 / (1.0 - 0.98 * share)).powf(0.8) } else { 1.0 };
-        let mut due = |per_hour: f64| Due::new(per_hour, started_at, &mut random);
-        let (due_computations, due_spans) =
-            (due(busy * rates.computations_per_hour), due(busy * rates.spans_per_hour));
-        let (due_events, due_logs) = (due(busy * rates.events_per_hour), due(busy * rates.logs_per_hour));
-        let due_profiles = due(3600.0 / rates.profile_seconds);
-        let due_errors = due(rates.errors_per_day / 24.0);
+        let activity_factor = if skewed { (0.35 / (1.0 - 0.98 * share)).powf(0.8) } else { 1.0 };
+        let mut schedule = |per_hour: f64| Schedule::new(per_hour, started_at, &mut random);
+        let (computations_schedule, spans_schedule) = (
+            schedule(activity_factor * rates.computations_per_hour),
+            schedule(activity_factor * rates.spans_per_hour),
+        );
+        let (events_schedule, logs_schedule) = (
+            schedule(activity_factor * rates.events_per_hour),
+            schedule(activity_factor * rates.logs_per_hour),
+        );
+        let profiles_schedule = schedule(3600.0 / rates.profile_seconds);
+        let errors_schedule = schedule(rates.errors_per_day / 24.0);
         let workers = (0..rates.workers).map(|_| sections::random_uuid(&mut random)).collect();
         let prefixes = sections::prefixes(&mut random);
         let snippets = sections::snippets(&mut random);
@@ -132,15 +138,15 @@ impl Cluster {
             snippets,
             computations: Vec::new(),
             spans: Vec::new(),
-            rest: vec![0.0; sections::REST.len()],
+            spanless_metrics: vec![0.0; sections::SPANLESS_METRICS.len()],
             hour: BTreeMap::new(),
             totals: [0.0; 6],
-            due_computations,
-            due_spans,
-            due_events,
-            due_logs,
-            due_profiles,
-            due_errors,
+            computations_schedule,
+            spans_schedule,
+            events_schedule,
+            logs_schedule,
+            profiles_schedule,
+            errors_schedule,
             receipt: BTreeMap::new(),
         }
     }
@@ -152,7 +158,7 @@ impl Cluster {
 
     /// Advances the clock by one interval and returns the report.
     pub(crate) fn next_report(&mut self, seed: u64) -> Report {
-        let first = self.now == self.started_at;
+        let is_first = self.now == self.started_at;
         let hour_before = self.hour_number();
         #[expect(clippy::cast_possible_truncation, reason = "an interval is short")]
         let interval = (1e3 * self.rates.interval_seconds) as i64;
@@ -163,29 +169,29 @@ impl Cluster {
         self.sequence += 1;
         let mut touched = Vec::new();
         let mut sections = Map::new();
-        let mut put = |name: &'static str, items: Vec<Value>| {
+        let mut add_section = |name: &'static str, items: Vec<Value>| {
             if !items.is_empty() {
                 sections.insert(name.to_owned(), Value::Array(items));
             }
         };
-        if first {
-            put("environments", self.environments(&mut touched));
-            put("workers", self.all_workers(&mut touched));
-            put("clients", self.clients(&mut touched));
-            put("thread_history", self.thread_history(&mut touched));
-            put("code", self.code(&mut touched));
+        if is_first {
+            add_section("environments", self.environments(&mut touched));
+            add_section("workers", self.all_workers(&mut touched));
+            add_section("clients", self.clients(&mut touched));
+            add_section("thread_history", self.thread_history(&mut touched));
+            add_section("code", self.code(&mut touched));
         }
-        put("spans", self.live_spans(&mut touched));
-        put("fine_metrics", self.fine_metrics(&mut touched));
-        put("task_groups", self.task_groups(&mut touched));
-        put("computations", self.live_computations(&mut touched));
-        put("errors", self.errors(&mut touched));
-        put("samples", self.samples(&mut touched));
-        put("events", self.events(&mut touched));
-        put("logs", self.logs(&mut touched));
-        put("profiles", self.profiles(&mut touched));
-        put("usage", self.usage(&mut touched));
-        self.forget_what_is_over();
+        add_section("spans", self.live_spans(&mut touched));
+        add_section("fine_metrics", self.fine_metrics(&mut touched));
+        add_section("task_groups", self.task_groups(&mut touched));
+        add_section("computations", self.live_computations(&mut touched));
+        add_section("errors", self.errors(&mut touched));
+        add_section("samples", self.samples(&mut touched));
+        add_section("events", self.events(&mut touched));
+        add_section("logs", self.logs(&mut touched));
+        add_section("profiles", self.profiles(&mut touched));
+        add_section("usage", self.usage(&mut touched));
+        self.remove_finished();
         let receipt = self.count(&sections, &mut touched);
         touched.push(Touched { table: "clusters", key: String::new() });
         touched.sort();
@@ -194,7 +200,7 @@ impl Cluster {
             "account": null,
             "scheduler_id": Self::scheduler_id(seed, self.number),
             "sequence": self.sequence,
-            "base": (!first).then(|| self.sequence - 1),
+            "base": (!is_first).then(|| self.sequence - 1),
             "sent_at": seconds(self.now),
             "interval_seconds": self.rates.interval_seconds,
             "final": false,

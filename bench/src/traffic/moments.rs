@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use super::{
     Cluster, Touched, seconds,
-    sections::{GIB, float, skewed, timed_uuid, touch, whole},
+    sections::{GIB, float, skewed, timed_uuid, touch, truncate},
 };
 
 impl Cluster {
     pub(super) fn errors(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
         let mut items = Vec::new();
-        for at in self.due_errors.until(self.now, &mut self.random) {
+        for at in self.errors_schedule.take_until(self.now, &mut self.random) {
             let id = timed_uuid(&mut self.random, at);
             touch(touched, "error_occurrences", &id);
             let lines = self.random.random_range(4..20);
@@ -44,8 +44,8 @@ impl Cluster {
     pub(super) fn samples(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
         let (now, chunk) = (self.now, self.now - self.now.rem_euclid(600_000));
         touch(touched, "cluster_sample_chunks", &chunk);
-        let busy = !self.computations.is_empty();
-        let mut metrics = self.measure(busy);
+        let is_busy = !self.computations.is_empty();
+        let mut metrics = self.measure(is_busy);
         let random = &mut self.random;
         for (name, value) in [
             ("workers", 4.0),
@@ -57,8 +57,8 @@ impl Cluster {
             ("scheduler_cpu_cores", random.random_range(0.01..0.4)),
             ("scheduler_memory_bytes", float(random.random_range(200_000_000..230_000_000_i64))),
             ("scheduler_event_loop_seconds", random.random_range(0.02..0.06)),
-            ("tasks_processing", float(if busy { random.random_range(0..64) } else { 0 })),
-            ("tasks_waiting", float(if busy { random.random_range(0..900) } else { 0 })),
+            ("tasks_processing", float(if is_busy { random.random_range(0..64) } else { 0 })),
+            ("tasks_waiting", float(if is_busy { random.random_range(0..900) } else { 0 })),
             ("tasks_queued", 0.0),
             ("tasks_no_worker", 0.0),
             ("tasks_erred", 0.0),
@@ -69,9 +69,9 @@ impl Cluster {
         let mut items = vec![json!({ "at": seconds(now), "metrics": metrics })];
         if self.rates.worker_samples {
             for i in 0..self.workers.len() {
-                let mut metrics = self.measure(busy);
+                let mut metrics = self.measure(is_busy);
                 for name in ["tasks_executing", "tasks_ready", "tasks_in_flight"] {
-                    metrics[name] = json!(if busy { self.random.random_range(0..8) } else { 0 });
+                    metrics[name] = json!(if is_busy { self.random.random_range(0..8) } else { 0 });
                 }
                 touch(touched, "worker_sample_chunks", &format!("{}/{chunk}", self.workers[i]));
                 items.push(json!({ "worker_id": self.workers[i], "at": seconds(now), "metrics": metrics }));
@@ -80,28 +80,28 @@ impl Cluster {
         items
     }
 
-    fn measure(&mut self, busy: bool) -> Value {
+    fn measure(&mut self, is_busy: bool) -> Value {
         let random = &mut self.random;
-        let load = if busy { random.random_range(0.3..1.0) } else { random.random_range(0.0..0.04) };
-        let process = whole(4e9 + 1e10 * load);
-        let managed = whole(8e9 * load);
+        let load = if is_busy { random.random_range(0.3..1.0) } else { random.random_range(0.0..0.04) };
+        let process = truncate(4e9 + 1e10 * load);
+        let managed = truncate(8e9 * load);
         json!({
             "memory_process_bytes": process, "memory_managed_bytes": managed,
             "memory_unmanaged_bytes": process - managed, "memory_spilled_bytes": 0,
             "memory_limit_bytes": 16 * GIB, "cpu_cores": (400.0 * load).round() / 100.0,
             "network_read_bytes_per_second": 1e7 * load * random.random_range(0.5..1.0),
             "network_write_bytes_per_second": 1e7 * load * random.random_range(0.5..1.0),
-            "disk_read_bytes_per_second": if busy { 1e6 * random.random_range(0.0..1.0) } else { 0.0 },
+            "disk_read_bytes_per_second": if is_busy { 1e6 * random.random_range(0.0..1.0) } else { 0.0 },
             "disk_write_bytes_per_second": 1e4 * random.random_range(0.0..1.0),
             "disk_free_bytes": 80_000_000_000_i64 - 4096 * random.random_range(0..200_i64),
             "disk_total_bytes": 100_000_000_000_i64, "gil_contention": load * 0.2,
-            "event_loop_seconds": random.random_range(0.02..0.03), "tasks_memory": whole(200.0 * load),
+            "event_loop_seconds": random.random_range(0.02..0.03), "tasks_memory": truncate(200.0 * load),
         })
     }
 
     pub(super) fn events(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
         let mut items = Vec::new();
-        for at in self.due_events.until(self.now, &mut self.random) {
+        for at in self.events_schedule.take_until(self.now, &mut self.random) {
             let id = timed_uuid(&mut self.random, at);
             touch(touched, "events", &id);
             let worker = self.random.random_range(0..self.workers.len());
@@ -150,16 +150,16 @@ impl Cluster {
 
     pub(super) fn logs(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
         let mut items = Vec::new();
-        for at in self.due_logs.until(self.now, &mut self.random) {
+        for at in self.logs_schedule.take_until(self.now, &mut self.random) {
             let id = timed_uuid(&mut self.random, at);
             touch(touched, "log_lines", &id);
             let worker = self.random.random_range(0..self.workers.len());
-            let held = self.random.random_range(3.0..20.0);
+            let blocked_seconds = self.random.random_range(3.0..20.0);
             items.push(json!({
                 "id": id, "at": seconds(at), "source": "worker", "worker_id": self.workers[worker],
                 "worker": self.address(worker), "level": "INFO", "logger": "distributed.core", "repeated": 1,
-                "message": format!("Event loop was unresponsive in Worker for {held:.2}s. This is often caused \
-                    by long-running GIL-holding functions or moving large chunks of data."),
+                "message": format!("Event loop was unresponsive in Worker for {blocked_seconds:.2}s. This \
+                    is often caused by long-running GIL-holding functions or moving large chunks of data."),
             }));
         }
         items
@@ -167,7 +167,7 @@ impl Cluster {
 
     pub(super) fn profiles(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
         let mut items = Vec::new();
-        for at in self.due_profiles.until(self.now, &mut self.random) {
+        for at in self.profiles_schedule.take_until(self.now, &mut self.random) {
             let id: Uuid = timed_uuid(&mut self.random, at);
             touch(touched, "profiles", &id);
             let number = self.rates.profile_nodes;
@@ -182,14 +182,14 @@ impl Cluster {
             // Deep stacks with occasional branches. Totals include the samples of child nodes.
             let mut parents: Vec<Option<usize>> = vec![None];
             for i in 1..number {
-                let back =
+                let distance =
                     if self.random.random_bool(0.8) { 1 } else { skewed(&mut self.random, i.min(23)) + 1 };
-                parents.push(Some(i - back.min(i)));
+                parents.push(Some(i - distance.min(i)));
             }
-            let own: Vec<u64> = (0..number)
+            let own_samples: Vec<u64> = (0..number)
                 .map(|_| u64::from(self.random.random_bool(0.4)) * self.random.random_range(0..4))
                 .collect();
-            let mut totals = own.clone();
+            let mut totals = own_samples.clone();
             for i in (1..number).rev() {
                 if let Some(parent) = parents[i] {
                     totals[parent] += totals[i];
@@ -199,13 +199,13 @@ impl Cluster {
                 json!([
                     parents[i].map_or(-1, |parent| i64::try_from(parent).unwrap_or(-1)),
                     i % frames.len(),
-                    own[i],
+                    own_samples[i],
                     totals[i],
                 ])
             };
             let nodes: Vec<Value> = (0..number).map(node).collect();
             items.push(json!({
-                "id": id, "started_at": seconds(at - whole(1e3 * self.rates.profile_seconds)),
+                "id": id, "started_at": seconds(at - truncate(1e3 * self.rates.profile_seconds)),
                 "stopped_at": seconds(at), "workers": self.workers.len(), "samples": totals[0],
                 "frames": frames, "nodes": nodes,
             }));

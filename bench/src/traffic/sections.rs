@@ -51,7 +51,7 @@ const ACTIVITIES: [(&str, &str); 5] = [
     ("disk-read", "bytes"),
 ];
 /// Activities outside of any span.
-pub(crate) const REST: [(&str, &str, &str); 6] = [
+pub(crate) const SPANLESS_METRICS: [(&str, &str, &str); 6] = [
     ("gather-dep", "network", "seconds"),
     ("gather-dep", "deserialize", "seconds"),
     ("gather-dep", "decompress", "seconds"),
@@ -73,7 +73,7 @@ pub(crate) fn random_uuid(random: &mut StdRng) -> Uuid {
 }
 
 /// Returns the SHA-256 hash of a text, as 64 hexadecimal digits.
-fn digest(text: &str) -> String {
+fn sha256_hex(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn snippets(random: &mut StdRng) -> Vec<Snippet> {
         let lines = random.random_range(5..40);
         let line = |i: usize| format!("    frame_{i} = frame_{}.merge(other[{number}])  # step {i}\n", i / 2);
         let text = format!("def step_{number}(frame, other):\n{}", (0..lines).map(line).collect::<String>());
-        Snippet { hash: digest(&text), text }
+        Snippet { hash: sha256_hex(&text), text }
     };
     (0..8).map(&mut snippet).collect()
 }
@@ -122,10 +122,10 @@ pub(super) fn skewed(random: &mut StdRng, below: usize) -> usize {
     index
 }
 
-pub(super) fn whole(value: f64) -> i64 {
+pub(super) fn truncate(value: f64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "the fraction is dropped on purpose")]
-    let whole = value as i64;
-    whole
+    let truncated = value as i64;
+    truncated
 }
 
 pub(super) fn float(value: i64) -> f64 {
@@ -181,15 +181,15 @@ impl Cluster {
     }
 
     pub(super) fn code(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
-        let tell = |snippet: &Snippet| {
+        let describe = |snippet: &Snippet| {
             touch(touched, "code_snippets", &snippet.hash);
             json!({ "hash": snippet.hash, "text": snippet.text })
         };
-        self.snippets.iter().map(tell).collect()
+        self.snippets.iter().map(describe).collect()
     }
 
     pub(super) fn live_spans(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
-        for started_at in self.due_spans.until(self.now, &mut self.random) {
+        for started_at in self.spans_schedule.take_until(self.now, &mut self.random) {
             let random = &mut self.random;
             let per_prefix = ACTIVITIES.len();
             let prefixes = (0..self.rates.cells_per_span.div_ceil(per_prefix))
@@ -203,24 +203,24 @@ impl Cluster {
                 ends_at: started_at + random.random_range(20_000..180_000),
                 snippet: skewed(random, self.snippets.len()),
                 cells: vec![0.0; self.rates.cells_per_span],
-                prefixes: distinct(&prefixes, self.rates.cells_per_span.div_ceil(per_prefix)),
-                told: false,
-                over: false,
+                prefixes: extend_distinct(&prefixes, self.rates.cells_per_span.div_ceil(per_prefix)),
+                is_reported: false,
+                is_over: false,
             });
         }
         let (now, snippets) = (self.now, &self.snippets);
         let mut items = Vec::new();
         for span in &mut self.spans {
-            span.over = span.ends_at <= now;
-            if span.told && !span.over {
+            span.is_over = span.ends_at <= now;
+            if span.is_reported && !span.is_over {
                 continue; // only its cells change
             }
-            span.told = true;
+            span.is_reported = true;
             touch(touched, "spans", &span.id);
             items.push(json!({
                 "id": span.id, "parent_id": null, "path": [span.name, format!("run {}", span.number)],
                 "enqueued_at": seconds(span.started_at), "started_at": seconds(span.started_at + 12),
-                "stopped_at": span.over.then(|| seconds(span.ends_at)), "done": span.over,
+                "stopped_at": span.is_over.then(|| seconds(span.ends_at)), "done": span.is_over,
                 "collections": ["dask.dataframe"], "code": [[frame(&snippets[span.snippet])]],
             }));
         }
@@ -248,27 +248,28 @@ impl Cluster {
                 *value += random.random_range(0.0..2.0);
                 json!([context, null, activity, unit, *value])
             };
-            let cells: Vec<Value> = REST.iter().zip(&mut self.rest).map(cell).collect();
+            let cells: Vec<Value> =
+                SPANLESS_METRICS.iter().zip(&mut self.spanless_metrics).map(cell).collect();
             items.push(json!({ "cells": cells }));
         }
         items
     }
 
-    fn begin_computations(&mut self) {
-        for started_at in self.due_computations.until(self.now, &mut self.random) {
+    fn start_computations(&mut self) {
+        for started_at in self.computations_schedule.take_until(self.now, &mut self.random) {
             let random = &mut self.random;
-            let lasts: i64 = random.random_range(20_000..180_000);
+            let duration: i64 = random.random_range(20_000..180_000);
             let number = self.rates.task_groups_per_computation;
             let mut groups: Vec<Group> = Vec::with_capacity(number);
             for i in 0..i64::try_from(number).unwrap_or_default() {
                 let prefix = skewed(random, self.prefixes.len());
-                let begins_at = started_at + lasts * i / (2 * 6);
+                let begins_at = started_at + duration * i / (2 * 6);
                 groups.push(Group {
                     id: timed_uuid(random, started_at),
                     prefix,
                     name: format!("{}-{}", self.prefixes[prefix], random_uuid(random).simple()),
                     begins_at,
-                    ends_at: begins_at + lasts / 3,
+                    ends_at: begins_at + duration / 3,
                     tasks: random.random_range(1..20) * random.random_range(1..40),
                     erred: 0,
                     bytes_per_task: random.random_range(100..50_000_000),
@@ -281,54 +282,58 @@ impl Cluster {
             self.computations.push(Computation {
                 id: random_uuid(random),
                 started_at,
-                ends_at: started_at + lasts,
+                ends_at: started_at + duration,
                 span: self.spans.last().map(|span| span.id),
                 snippet: skewed(random, self.snippets.len()),
                 groups,
                 erred: false,
-                over: false,
+                is_over: false,
             });
         }
     }
 
     pub(super) fn task_groups(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
-        self.begin_computations();
+        self.start_computations();
         let now = self.now;
         let mut items = Vec::new();
         for computation in &mut self.computations {
-            computation.over = computation.ends_at <= now;
+            computation.is_over = computation.ends_at <= now;
             for group in &mut computation.groups {
-                let (before, done) = (group.last_reported.unwrap_or_default(), group.done(now));
-                if group.last_reported == Some(done) {
+                let (last_reported, finished) =
+                    (group.last_reported.unwrap_or_default(), group.finished_tasks(now));
+                if group.last_reported == Some(finished) {
                     continue;
                 }
-                group.last_reported = Some(done);
-                let grown = float(done - before);
+                group.last_reported = Some(finished);
+                let newly_finished = float(finished - last_reported);
                 let (compute, transfer) =
-                    (grown * group.seconds_per_task, grown * group.seconds_per_task * 0.1);
-                let sums = [compute, transfer, grown, 0.0, grown * float(group.bytes_per_task)];
+                    (newly_finished * group.seconds_per_task, newly_finished * group.seconds_per_task * 0.1);
+                let sums =
+                    [compute, transfer, newly_finished, 0.0, newly_finished * float(group.bytes_per_task)];
                 let function = self.hour.entry(group.prefix).or_default();
-                for (sum, more) in function.iter_mut().zip(sums) {
-                    *sum += more;
+                for (sum, increase) in function.iter_mut().zip(sums) {
+                    *sum += increase;
                 }
-                for (total, more) in self.totals.iter_mut().zip(sums) {
-                    *total += more;
+                for (total, increase) in self.totals.iter_mut().zip(sums) {
+                    *total += increase;
                 }
                 touch(touched, "task_groups", &group.id);
-                let compute_seconds = float(done) * group.seconds_per_task;
+                let compute_seconds = float(finished) * group.seconds_per_task;
                 items.push(json!({
                     "id": group.id, "name": group.name, "prefix": self.prefixes[group.prefix],
                     "first_seen_at": seconds(computation.started_at),
-                    "started_at": (done > 0).then(|| seconds(group.begins_at)),
-                    "stopped_at": (done > 0).then(|| seconds(now.min(group.ends_at))),
+                    "started_at": (finished > 0).then(|| seconds(group.begins_at)),
+                    "stopped_at": (finished > 0).then(|| seconds(now.min(group.ends_at))),
                     "states": {
-                        "memory": done - group.erred, "erred": group.erred,
-                        "waiting": (group.tasks - done) / 2, "processing": (group.tasks - done).div_euclid(2),
+                        "memory": finished - group.erred, "erred": group.erred,
+                        "waiting": (group.tasks - finished) / 2,
+                        "processing": (group.tasks - finished).div_euclid(2),
                     },
-                    "tasks": group.tasks, "tasks_succeeded": done - group.erred, "tasks_erred": group.erred,
+                    "tasks": group.tasks, "tasks_succeeded": finished - group.erred,
+                    "tasks_erred": group.erred,
                     "tasks_blamed": 0, "tasks_retried": 0, "span_id": computation.span,
                     "durations": { "compute": compute_seconds, "transfer": compute_seconds * 0.1 },
-                    "bytes": done * group.bytes_per_task, "types": [group.typename],
+                    "bytes": finished * group.bytes_per_task, "types": [group.typename],
                     "dependencies": group.depends_on,
                 }));
             }
@@ -339,22 +344,22 @@ impl Cluster {
     pub(super) fn live_computations(&mut self, touched: &mut Vec<Touched>) -> Vec<Value> {
         let mut items = Vec::new();
         for computation in &self.computations {
-            let first = computation.started_at > self.now - whole(1e3 * self.rates.interval_seconds) - 50;
-            if !(first || computation.over) {
+            let is_new = computation.started_at > self.now - truncate(1e3 * self.rates.interval_seconds) - 50;
+            if !(is_new || computation.is_over) {
                 continue;
             }
             touch(touched, "computations", &computation.id);
             for group in &computation.groups {
                 touch(touched, "computation_task_groups", &format!("{}/{}", computation.id, group.id));
             }
-            let state = match (computation.over, computation.erred) {
+            let state = match (computation.is_over, computation.erred) {
                 (false, _) => "running",
                 (true, false) => "finished",
                 (true, true) => "erred",
             };
             items.push(json!({
                 "id": computation.id, "started_at": seconds(computation.started_at),
-                "stopped_at": computation.over.then(|| seconds(computation.ends_at)), "state": state,
+                "stopped_at": computation.is_over.then(|| seconds(computation.ends_at)), "state": state,
                 "task_group_ids": computation.groups.iter().map(|group| group.id).collect::<Vec<_>>(),
                 "code": [[frame(&self.snippets[computation.snippet])]],
                 "span_ids": computation.span.into_iter().collect::<Vec<_>>(),
@@ -371,13 +376,13 @@ impl Cluster {
         let mut sums = [0.0; 5];
         let mut functions = Vec::new();
         for (prefix, function) in &self.hour {
-            for (sum, more) in sums.iter_mut().zip(function) {
-                *sum += more;
+            for (sum, increase) in sums.iter_mut().zip(function) {
+                *sum += increase;
             }
             touch(touched, "function_usage_hours", &format!("{hour}/{}", self.prefixes[*prefix]));
             functions.push(json!({
                 "prefix": self.prefixes[*prefix], "compute_seconds": function[0], "transfer_seconds": function[1],
-                "tasks": whole(function[2]), "tasks_erred": 0, "bytes": whole(function[4]),
+                "tasks": truncate(function[2]), "tasks_erred": 0, "bytes": truncate(function[4]),
             }));
         }
         let idle = (worker_seconds * float(THREADS) - sums[0]).max(0.0);
@@ -386,7 +391,8 @@ impl Cluster {
             "memory_gib_seconds": worker_seconds * 16.0, "compute_seconds": sums[0], "transfer_seconds": sums[1],
             "cpu_seconds": sums[0] * 0.7, "noncpu_seconds": sums[0] * 0.2, "serialize_seconds": sums[0] * 0.05,
             "spill_seconds": 0.0, "overhead_seconds": sums[0] * 0.05, "failed_seconds": 0.0, "idle_seconds": idle,
-            "tasks": whole(sums[2]), "tasks_erred": 0, "retries": 0, "errors": 0, "bytes": whole(sums[4]),
+            "tasks": truncate(sums[2]), "tasks_erred": 0, "retries": 0, "errors": 0,
+            "bytes": truncate(sums[4]),
             "spilled_bytes": 0, "workers": self.workers.len(), "functions": functions,
         })]
     }
@@ -401,9 +407,10 @@ impl Cluster {
             "threads": threads, "memory_limit_bytes": 64 * GIB, "memory_used_bytes": 20 * GIB,
             "environment_id": self.environment["id"],
             "totals": {
-                "tasks": whole(self.totals[2]), "tasks_succeeded": whole(self.totals[2]), "tasks_erred": 0,
+                "tasks": truncate(self.totals[2]), "tasks_succeeded": truncate(self.totals[2]),
+                "tasks_erred": 0,
                 "errors": 0, "compute_seconds": self.totals[0], "transfer_seconds": self.totals[1],
-                "bytes": whole(self.totals[4]), "thread_seconds": since * float(threads),
+                "bytes": truncate(self.totals[4]), "thread_seconds": since * float(threads),
                 "workers": self.workers.len(), "peak_workers": self.workers.len(), "peak_threads": threads,
             },
         })
@@ -433,9 +440,9 @@ impl Cluster {
         Value::Object(self.receipt.iter().map(count).collect())
     }
 
-    pub(super) fn forget_what_is_over(&mut self) {
-        self.computations.retain(|computation| !computation.over);
-        self.spans.retain(|span| !span.over);
+    pub(super) fn remove_finished(&mut self) {
+        self.computations.retain(|computation| !computation.is_over);
+        self.spans.retain(|span| !span.is_over);
     }
 
     pub(super) fn address(&self, worker: usize) -> String {
@@ -443,10 +450,10 @@ impl Cluster {
     }
 }
 
-/// Returns this many distinct numbers, beginning with the given ones.
-fn distinct(some: &BTreeSet<usize>, number: usize) -> Vec<usize> {
-    let others = (0..).filter(|prefix| !some.contains(prefix));
-    some.iter().copied().chain(others).take(number).collect()
+/// Returns this many distinct numbers, beginning with `first_numbers`.
+fn extend_distinct(first_numbers: &BTreeSet<usize>, number: usize) -> Vec<usize> {
+    let others = (0..).filter(|prefix| !first_numbers.contains(prefix));
+    first_numbers.iter().copied().chain(others).take(number).collect()
 }
 
 fn frame(snippet: &Snippet) -> Value {

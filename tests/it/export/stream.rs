@@ -113,7 +113,7 @@ async fn asked(
 #[tokio::test]
 async fn a_reader_may_be_slow_but_not_asleep() {
     let patience = Duration::from_secs(1);
-    let app = TestApp::start_with(|settings| settings.timeouts.answer = patience).await;
+    let app = TestApp::start_with(|settings| settings.timeouts.response_timeout = patience).await;
     let ada = app.account("ada").await;
     let mut number = 0;
     for report in 0..8_u32 {

@@ -37,7 +37,7 @@ async fn whoever_watches_another_account_learns_nothing() {
     let streams: BTreeSet<&str> =
         ROOT_FIELDS.iter().filter_map(|field| field.strip_prefix("Subscription.")).collect();
     for field in streams.iter().copied() {
-        // Alerts and groups of errors belong to no single cluster.
+        // Alerts and error groups belong to no single cluster.
         let of_clusters = !["alerts", "errorGroups"].contains(&field);
         let (declared, ids) = if of_clusters { (", $ids: [ID!]", ", ids: $ids") } else { ("", "") };
         let query = format!(

@@ -1,4 +1,4 @@
-//! Streams of the account's own rows: alerts and groups of errors.
+//! Streams of the account's own rows: alerts and error groups.
 
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, error, sample};
 use serde_json::{Value, json};

@@ -255,7 +255,7 @@ async fn nothing_in_it_is_of_anybody_and_nobody_makes_it_longer() {
 async fn on_the_address_of_everybody_metrics_are_for_this_machine_alone() {
     let trusting = |settings: &mut ServeConfig| {
         let networks = vec!["127.0.0.0/8".parse().unwrap()];
-        settings.perimeter.proxies = TrustedProxies::new(networks, ForwardedHeader::default());
+        settings.network.proxies = TrustedProxies::new(networks, ForwardedHeader::default());
     };
     let app = TestApp::start_with(trusting).await;
     for (name, value, status) in [

@@ -52,7 +52,7 @@ fn greeting(token: &str) -> String {
 #[tokio::test]
 async fn who_answers_no_heartbeat_is_gone() {
     let heartbeat = Duration::from_millis(50);
-    let app = TestApp::start_with(|serve| serve.timeouts.heartbeat = heartbeat).await;
+    let app = TestApp::start_with(|serve| serve.timeouts.heartbeat_interval = heartbeat).await;
     let ada = app.account("ada").await;
     let mut dead = raw_socket(&app).await;
     dead.write_all(&frame(&greeting(ada.secret()))).await.unwrap();
@@ -74,7 +74,7 @@ async fn who_answers_no_heartbeat_is_gone() {
 #[tokio::test]
 async fn who_takes_nothing_is_not_waited_for_for_ever() {
     let app = TestApp::start_with(|serve| {
-        serve.timeouts.answer = Duration::from_millis(300);
+        serve.timeouts.response_timeout = Duration::from_millis(300);
         serve.max_connections = 1;
     })
     .await;

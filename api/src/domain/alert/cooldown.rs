@@ -37,17 +37,23 @@ pub struct Decision {
     pub ended: Vec<usize>,
 }
 
-/// Evaluates a rule. `holds` are the subjects for which the condition holds now, with their values.
-/// `known` are the continuing episodes and those that ended within the cooldown, `rest`.
+/// Evaluates a rule. `holding_values` are the subjects for which the condition holds now, with their values.
+/// `episodes` are the continuing ones and those that ended within the cooldown.
 #[must_use]
-pub fn evaluate_episodes(now: i64, rest: i64, known: &[Episode], holds: &BTreeMap<Subject, f64>) -> Decision {
+pub fn evaluate_episodes(
+    now: i64,
+    cool_down: i64,
+    episodes: &[Episode],
+    holding_values: &BTreeMap<Subject, f64>,
+) -> Decision {
     let mut decision = Decision::default();
-    for (subject, value) in holds {
-        let of_subject = known.iter().filter(|episode| episode.subject == *subject);
-        let last = of_subject.max_by_key(|episode| episode.ended_key);
-        let before = last.filter(|last| last.ended_key == NOT_ENDED_KEY || now - last.ended_key < rest);
-        let mut episode = match before {
-            Some(before) => Episode { ended_key: NOT_ENDED_KEY, value: *value, ..before.clone() },
+    for (subject, value) in holding_values {
+        let subject_episodes = episodes.iter().filter(|episode| episode.subject == *subject);
+        let latest = subject_episodes.max_by_key(|episode| episode.ended_key);
+        let current =
+            latest.filter(|latest| latest.ended_key == NOT_ENDED_KEY || now - latest.ended_key < cool_down);
+        let mut episode = match current {
+            Some(current) => Episode { ended_key: NOT_ENDED_KEY, value: *value, ..current.clone() },
             None => Episode {
                 id: None,
                 subject: *subject,
@@ -58,22 +64,23 @@ pub fn evaluate_episodes(now: i64, rest: i64, known: &[Episode], holds: &BTreeMa
                 start_sent: false,
             },
         };
-        let is_told = !episode.start_sent && episode.last_sent_at.is_none_or(|told_at| now - told_at >= rest);
-        if is_told {
+        let must_send =
+            !episode.start_sent && episode.last_sent_at.is_none_or(|sent_at| now - sent_at >= cool_down);
+        if must_send {
             (episode.start_sent, episode.last_sent_at) = (true, Some(now));
             decision.started.push(decision.changed.len());
         }
-        if before != Some(&episode) {
+        if current != Some(&episode) {
             decision.changed.push(episode);
         }
     }
-    for before in
-        known.iter().filter(|known| known.ended_key == NOT_ENDED_KEY && !holds.contains_key(&known.subject))
-    {
-        if before.start_sent {
+    for current in episodes.iter().filter(|episode| {
+        episode.ended_key == NOT_ENDED_KEY && !holding_values.contains_key(&episode.subject)
+    }) {
+        if current.start_sent {
             decision.ended.push(decision.changed.len());
         }
-        decision.changed.push(Episode { ended_key: now, start_sent: false, ..before.clone() });
+        decision.changed.push(Episode { ended_key: now, start_sent: false, ..current.clone() });
     }
     decision
 }
@@ -102,30 +109,42 @@ mod tests {
             // An episode that ended before the cooldown period starts again.
             (7_300, &[(1, 9.0)], &[1], &[]),
         ];
-        let mut known: Vec<Episode> = Vec::new();
+        let mut episodes: Vec<Episode> = Vec::new();
         let mut ids = 1_u128..;
-        for (second, holds, began, ended) in steps {
+        for (second, holding_values, expected_started, expected_ended) in steps {
             let subject = |number: &i64| Subject::Cluster(ClusterId(*number));
-            let holds = holds.iter().map(|(number, value)| (subject(number), *value)).collect();
-            let decision = evaluate_episodes(second * 1_000, 3_600_000, &known, &holds);
-            let of = |places: &[usize]| {
+            let holding_values =
+                holding_values.iter().map(|(number, value)| (subject(number), *value)).collect();
+            let decision = evaluate_episodes(second * 1_000, 3_600_000, &episodes, &holding_values);
+            let subjects_of = |indexes: &[usize]| {
                 let mut subjects: Vec<_> =
-                    places.iter().map(|place| decision.changed[*place].subject).collect();
+                    indexes.iter().map(|index| decision.changed[*index].subject).collect();
                 subjects.sort();
                 subjects
             };
-            assert_eq!(of(&decision.started), began.iter().map(subject).collect::<Vec<_>>(), "{second}");
-            assert_eq!(of(&decision.ended), ended.iter().map(subject).collect::<Vec<_>>(), "{second}");
+            assert_eq!(
+                subjects_of(&decision.started),
+                expected_started.iter().map(subject).collect::<Vec<_>>(),
+                "{second}"
+            );
+            assert_eq!(
+                subjects_of(&decision.ended),
+                expected_ended.iter().map(subject).collect::<Vec<_>>(),
+                "{second}"
+            );
             for mut episode in decision.changed {
                 episode.id = episode.id.or_else(|| ids.next().map(|id| AlertId(uuid::Uuid::from_u128(id))));
-                known.retain(|known| known.id != episode.id);
-                known.push(episode);
+                episodes.retain(|stored| stored.id != episode.id);
+                episodes.push(episode);
             }
-            let again = evaluate_episodes(second * 1_000, 3_600_000, &known, &holds);
-            assert_eq!(again, Decision::default(), "{second}: the same again changes nothing");
+            let repeated = evaluate_episodes(second * 1_000, 3_600_000, &episodes, &holding_values);
+            assert_eq!(repeated, Decision::default(), "{second}: the same again changes nothing");
         }
-        let of_1: Vec<i64> =
-            known.iter().filter(|known| known.value > 5.0).map(|known| known.since / 1_000).collect();
-        assert_eq!(of_1, [0, 7_300]);
+        let episode_starts: Vec<i64> = episodes
+            .iter()
+            .filter(|episode| episode.value > 5.0)
+            .map(|episode| episode.since / 1_000)
+            .collect();
+        assert_eq!(episode_starts, [0, 7_300]);
     }
 }

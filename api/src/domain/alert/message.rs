@@ -92,12 +92,12 @@ impl Message {
         }
         let count = |phase| self.alerts.iter().filter(|item| item.phase == phase).count();
         let (firing, resolved) = (count(Phase::Firing), count(Phase::Resolved));
-        let said = match (firing, resolved) {
+        let counts = match (firing, resolved) {
             (firing, 0) => format!("{firing} firing"),
             (0, resolved) => format!("{resolved} resolved"),
             (firing, resolved) => format!("{firing} firing, {resolved} resolved"),
         };
-        format!("[Galvo] {account}: {rule}: {said}")
+        format!("[Galvo] {account}: {rule}: {counts}")
     }
 
     /// Returns the text of an e-mail. Invisible characters in user-defined names are made visible.
@@ -118,9 +118,9 @@ impl Message {
             }
             text.push('\n');
         }
-        let more = self.alerts.len().saturating_sub(MAX_ITEMS);
-        if more > 0 {
-            let _ = writeln!(text, "… and {more} more.");
+        let omitted = self.alerts.len().saturating_sub(MAX_ITEMS);
+        if omitted > 0 {
+            let _ = writeln!(text, "… and {omitted} more.");
         }
         let _ = write!(text, "\nRule: {}\nAccount: {}\n", visible(&self.rule.1), self.account);
         text
@@ -145,8 +145,8 @@ impl AlertItem {
     }
 }
 
-fn time(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+fn time(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 #[cfg(test)]

@@ -155,42 +155,42 @@ impl RuleInput {
     /// Returns every violation with the name of its field.
     #[must_use]
     pub fn check(&self) -> Vec<(&'static str, AlertError)> {
-        let mut wrong = Vec::new();
-        let mut unless = |holds: bool, field, error| {
-            if !holds {
-                wrong.push((field, error));
+        let mut errors = Vec::new();
+        let mut require = |is_valid: bool, field, error| {
+            if !is_valid {
+                errors.push((field, error));
             }
         };
         let name = self.name.chars().count();
-        unless(
+        require(
             (1..=MAX_NAME).contains(&name) && !self.name.chars().any(char::is_control),
             "name",
             AlertError::Name,
         );
         match &self.condition {
-            Condition::Flags(kinds) => unless(!kinds.is_empty(), "flags", AlertError::NoKinds),
+            Condition::Flags(kinds) => require(!kinds.is_empty(), "flags", AlertError::NoKinds),
             Condition::Failures { count, within_seconds, .. } => {
-                unless(COUNTS.contains(count), "count", AlertError::Count);
-                unless(PERIOD_SECONDS.contains(within_seconds), "withinSeconds", AlertError::Time);
+                require(COUNTS.contains(count), "count", AlertError::Count);
+                require(PERIOD_SECONDS.contains(within_seconds), "withinSeconds", AlertError::Time);
             }
             Condition::Cost { nanos, currency, days, .. } => {
-                unless(NANOS.contains(nanos), "amount", AlertError::Amount);
-                unless(Currency::parse(currency).is_some(), "currency", AlertError::Currency);
-                unless(DAYS.contains(days), "days", AlertError::Days);
+                require(NANOS.contains(nanos), "amount", AlertError::Amount);
+                require(Currency::parse(currency).is_some(), "currency", AlertError::Currency);
+                require(DAYS.contains(days), "days", AlertError::Days);
             }
             Condition::Idle { for_seconds } => {
-                unless(PERIOD_SECONDS.contains(for_seconds), "forSeconds", AlertError::Time);
+                require(PERIOD_SECONDS.contains(for_seconds), "forSeconds", AlertError::Time);
             }
             Condition::QuotaNears { percent } => {
-                unless(PERCENT.contains(percent), "percent", AlertError::Percent);
+                require(PERCENT.contains(percent), "percent", AlertError::Percent);
             }
         }
-        let few = |users: &Vec<UserId>| users.len() <= MAX_USERS;
-        unless(self.scope.users.as_ref().is_none_or(few), "users", AlertError::Users);
-        let few = |tags: &Vec<TagPattern>| tags.len() <= MAX_PATTERNS;
-        unless(self.scope.tags.as_ref().is_none_or(few), "tags", AlertError::Tags);
-        unless(COOLDOWN_SECONDS.contains(&self.cool_down_seconds), "coolDownSeconds", AlertError::CoolDown);
-        wrong
+        let is_within_limit = |users: &Vec<UserId>| users.len() <= MAX_USERS;
+        require(self.scope.users.as_ref().is_none_or(is_within_limit), "users", AlertError::Users);
+        let is_within_limit = |tags: &Vec<TagPattern>| tags.len() <= MAX_PATTERNS;
+        require(self.scope.tags.as_ref().is_none_or(is_within_limit), "tags", AlertError::Tags);
+        require(COOLDOWN_SECONDS.contains(&self.cool_down_seconds), "coolDownSeconds", AlertError::CoolDown);
+        errors
     }
 }
 
@@ -198,21 +198,21 @@ impl Channels {
     /// Returns every violation with the name of its field.
     #[must_use]
     pub fn check(&self) -> Vec<(&'static str, AlertError)> {
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         if self.webhooks.is_empty() && self.emails.is_empty() {
-            wrong.push(("webhooks", AlertError::NoChannel));
+            errors.push(("webhooks", AlertError::NoChannel));
         }
-        for (field, targets, error, is_one) in [
+        for (field, targets, error, is_valid) in [
             ("webhooks", &self.webhooks, AlertError::Webhook, is_webhook as fn(&str) -> bool),
             ("emails", &self.emails, AlertError::Email, is_email),
         ] {
             if targets.len() > MAX_TARGETS {
-                wrong.push((field, AlertError::TooManyTargets));
-            } else if !targets.iter().all(|target| is_one(target)) {
-                wrong.push((field, error));
+                errors.push((field, AlertError::TooManyTargets));
+            } else if !targets.iter().all(|target| is_valid(target)) {
+                errors.push((field, error));
             }
         }
-        wrong
+        errors
     }
 
     /// Returns the public part of a webhook's URL. Its path may contain a secret.
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    fn wish(condition: Condition) -> RuleInput {
+    fn rule_input(condition: Condition) -> RuleInput {
         RuleInput {
             name: "Failures at night".to_owned(),
             enabled: true,
@@ -263,7 +263,7 @@ mod tests {
             within_seconds,
             of: AggregationScope::Cluster,
         };
-        for (condition, wrong) in [
+        for (condition, expected_errors) in [
             (Condition::Flags(vec![]), vec![("flags", NoKinds)]),
             (failures(1, 60), vec![]),
             (failures(0, 59), vec![("count", Count), ("withinSeconds", Time)]),
@@ -274,12 +274,13 @@ mod tests {
             (Condition::QuotaNears { percent: 101 }, vec![("percent", Percent)]),
             (Condition::QuotaNears { percent: 0 }, vec![("percent", Percent)]),
         ] {
-            assert_eq!(wish(condition.clone()).check(), wrong, "{condition:?}");
+            assert_eq!(rule_input(condition.clone()).check(), expected_errors, "{condition:?}");
         }
-        let named = |name: &str| RuleInput { name: name.to_owned(), ..wish(failures(1, 60)) }.check();
-        assert_eq!(named(&"ä".repeat(100)), []);
+        let check_name =
+            |name: &str| RuleInput { name: name.to_owned(), ..rule_input(failures(1, 60)) }.check();
+        assert_eq!(check_name(&"ä".repeat(100)), []);
         for name in [String::new(), "a\nb".to_owned(), "ä".repeat(101)] {
-            assert_eq!(named(&name), [("name", AlertError::Name)], "{name}");
+            assert_eq!(check_name(&name), [("name", AlertError::Name)], "{name}");
         }
     }
 

@@ -47,22 +47,22 @@ impl FromStr for Subject {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "it is about nothing there is";
+        let message = "it is about nothing there is";
         let mut parts = text.splitn(3, ':');
         match (parts.next(), parts.next(), parts.next()) {
             (Some("account"), None, None) => Ok(Self::Account),
-            (Some("user"), Some(user), None) => user.parse().map(Self::User).map_err(|_| wrong),
+            (Some("user"), Some(user), None) => user.parse().map(Self::User).map_err(|_| message),
             (Some("cluster"), Some(cluster), kind) => {
-                let cluster = cluster.parse().map_err(|_| wrong)?;
+                let cluster = cluster.parse().map_err(|_| message)?;
                 match kind {
                     None => Ok(Self::Cluster(cluster)),
                     Some(kind) => {
-                        let kind = ClusterFlagKind::try_from_value(&kind.to_owned()).map_err(|_| wrong)?;
+                        let kind = ClusterFlagKind::try_from_value(&kind.to_owned()).map_err(|_| message)?;
                         Ok(Self::Flag(cluster, kind))
                     }
                 }
             }
-            _ => Err(wrong),
+            _ => Err(message),
         }
     }
 }

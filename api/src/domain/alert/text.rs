@@ -12,8 +12,8 @@ use crate::domain::{answer::format_duration, flag::Rule};
 /// there is one. A rule with a limited scope makes no statement about the clusters outside it.
 #[must_use]
 pub fn subject_text(subject: Subject, scope: &Scope, name: Option<&str>) -> String {
-    let clusters = |of_all: &str, of_some: bool| {
-        if of_some { "The rule's clusters".to_owned() } else { of_all.to_owned() }
+    let clusters = |all_clusters: &str, is_limited: bool| {
+        if is_limited { "The rule's clusters".to_owned() } else { all_clusters.to_owned() }
     };
     match (subject, name) {
         (Subject::Cluster(_) | Subject::Flag(..), Some(name)) => format!("Cluster {name}"),

@@ -21,7 +21,7 @@ pub struct EarlierRun {
     /// The name the cluster manager gave it.
     pub name: Option<String>,
     /// True if it had tasks, none of them failed, and it closed.
-    pub good: bool,
+    pub is_good: bool,
 }
 
 /// The characteristics of a run's work.
@@ -81,35 +81,35 @@ impl Workload {
     /// the spans decide, otherwise the functions.
     #[must_use]
     pub fn likeness(&self, other: &Self) -> Option<BaselineReason> {
-        let named = |workload: &Self| -> BTreeSet<String> {
+        let named_tags = |workload: &Self| -> BTreeSet<String> {
             workload.tags.iter().filter(|tag| *tag != NO_SPAN).cloned().collect()
         };
-        let (ours, theirs) = (named(self), named(other));
-        if !ours.is_empty() || !theirs.is_empty() {
-            return (ours == theirs).then_some(BaselineReason::Spans);
+        let (own_tags, other_tags) = (named_tags(self), named_tags(other));
+        if !own_tags.is_empty() || !other_tags.is_empty() {
+            return (own_tags == other_tags).then_some(BaselineReason::Spans);
         }
         let shared = self.functions.intersection(&other.functions).count();
-        let all = self.functions.union(&other.functions).count();
-        (shared > 0 && shared * SHARED.1 >= all * SHARED.0).then_some(BaselineReason::Functions)
+        let total = self.functions.union(&other.functions).count();
+        (shared > 0 && shared * SHARED.1 >= total * SHARED.0).then_some(BaselineReason::Functions)
     }
 }
 
 /// Returns the run of the same user with which a run is compared: the last good run with its name, or
-/// else the last good run with the same work, as far as this is known. `earlier` starts with the newest
+/// else the last good run with the same work, as far as this is known. `earlier_runs` starts with the newest
 /// run.
 #[must_use]
 pub fn last_good_run(
     name: Option<&str>,
     workload: &Workload,
-    earlier: &[EarlierRun],
+    earlier_runs: &[EarlierRun],
     workloads: &BTreeMap<ClusterId, Workload>,
 ) -> Option<(ClusterId, BaselineReason)> {
-    let good = || earlier.iter().filter(|run| run.good);
-    let same_name = |run: &&EarlierRun| name.is_some() && run.name.as_deref() == name;
-    if let Some(run) = good().find(same_name) {
+    let good_runs = || earlier_runs.iter().filter(|run| run.is_good);
+    let has_same_name = |run: &&EarlierRun| name.is_some() && run.name.as_deref() == name;
+    if let Some(run) = good_runs().find(has_same_name) {
         return Some((run.id, BaselineReason::Name));
     }
-    good().find_map(|run| Some((run.id, workloads.get(&run.id)?.likeness(workload)?)))
+    good_runs().find_map(|run| Some((run.id, workloads.get(&run.id)?.likeness(workload)?)))
 }
 
 #[cfg(test)]
@@ -123,37 +123,40 @@ mod tests {
 
     #[test]
     fn work_is_the_same_by_its_spans_or_else_by_its_functions() {
-        let of =
+        let likeness =
             |a: (&[&str], &[&str]), b: (&[&str], &[&str])| workload(a.0, a.1).likeness(&workload(b.0, b.1));
-        assert_eq!(of((&["etl", "default"], &["a"]), (&["etl"], &["b"])), Some(BaselineReason::Spans));
-        assert_eq!(of((&["etl"], &["a"]), (&["train"], &["a"])), None);
-        assert_eq!(of((&["etl"], &["a"]), (&["default"], &["a"])), None);
-        assert_eq!(of((&["default"], &["a", "b"]), (&[], &["b", "a"])), Some(BaselineReason::Functions));
-        assert_eq!(of((&[], &["a", "b"]), (&[], &["a"])), Some(BaselineReason::Functions));
-        assert_eq!(of((&[], &["a", "b"]), (&[], &["a", "c"])), None);
-        assert_eq!(of((&[], &[]), (&[], &[])), None);
+        assert_eq!(likeness((&["etl", "default"], &["a"]), (&["etl"], &["b"])), Some(BaselineReason::Spans));
+        assert_eq!(likeness((&["etl"], &["a"]), (&["train"], &["a"])), None);
+        assert_eq!(likeness((&["etl"], &["a"]), (&["default"], &["a"])), None);
+        assert_eq!(
+            likeness((&["default"], &["a", "b"]), (&[], &["b", "a"])),
+            Some(BaselineReason::Functions)
+        );
+        assert_eq!(likeness((&[], &["a", "b"]), (&[], &["a"])), Some(BaselineReason::Functions));
+        assert_eq!(likeness((&[], &["a", "b"]), (&[], &["a", "c"])), None);
+        assert_eq!(likeness((&[], &[]), (&[], &[])), None);
     }
 
     #[test]
     fn the_same_name_goes_before_the_same_work_and_failure_before_neither() {
-        let run = |id, name: Option<&str>, good| EarlierRun {
+        let run = |id, name: Option<&str>, is_good| EarlierRun {
             id: ClusterId(id),
             name: name.map(str::to_owned),
-            good,
+            is_good,
         };
-        let earlier = [
+        let earlier_runs = [
             run(5, Some("etl"), false),
             run(4, None, true),
             run(3, Some("etl"), true),
             run(2, Some("etl"), true),
         ];
         let work = workload(&["etl"], &[]);
-        let workloads = earlier.iter().map(|run| (run.id, work.clone())).collect();
-        let found = |name| last_good_run(name, &work, &earlier, &workloads);
-        assert_eq!(found(Some("etl")), Some((ClusterId(3), BaselineReason::Name)));
-        assert_eq!(found(Some("x")), Some((ClusterId(4), BaselineReason::Spans)));
-        assert_eq!(found(None), Some((ClusterId(4), BaselineReason::Spans)));
-        assert_eq!(last_good_run(None, &workload(&["x"], &[]), &earlier, &workloads), None);
-        assert_eq!(last_good_run(None, &work, &earlier[..1], &workloads), None);
+        let workloads = earlier_runs.iter().map(|run| (run.id, work.clone())).collect();
+        let find_baseline = |name| last_good_run(name, &work, &earlier_runs, &workloads);
+        assert_eq!(find_baseline(Some("etl")), Some((ClusterId(3), BaselineReason::Name)));
+        assert_eq!(find_baseline(Some("x")), Some((ClusterId(4), BaselineReason::Spans)));
+        assert_eq!(find_baseline(None), Some((ClusterId(4), BaselineReason::Spans)));
+        assert_eq!(last_good_run(None, &workload(&["x"], &[]), &earlier_runs, &workloads), None);
+        assert_eq!(last_good_run(None, &work, &earlier_runs[..1], &workloads), None);
     }
 }

@@ -34,7 +34,7 @@ pub fn without_baseline() -> Answer {
 #[derive(Clone, Debug)]
 pub struct ChangeFacts<'a> {
     /// The earlier run.
-    pub against: &'a Baseline,
+    pub baseline: &'a Baseline,
     /// The differences in software.
     pub software: &'a SoftwareChange,
     /// True if the software of both runs is known.
@@ -101,14 +101,14 @@ pub fn answer_changes(facts: &ChangeFacts<'_>) -> Answer {
     }
     changes.extend(facts.sizes.iter().filter_map(SizeChange::describe));
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let (all, more) = (count(changes.len()), count(changes.len().saturating_sub(NAMED)));
+    let (total, unnamed) = (count(changes.len()), count(changes.len().saturating_sub(NAMED)));
     let changes_of = |count| Value::Count(count, "changes");
     let phrase = if changes.is_empty() {
         Phrase::from(Code::NothingChanged)
     } else {
-        Phrase::from(Code::ThingsChanged).with_any("more", (more > 0).then(|| changes_of(more)))
+        Phrase::from(Code::ThingsChanged).with_any("more", (unnamed > 0).then(|| changes_of(unnamed)))
     };
-    let phrase = phrase.with("changes", changes_of(all)).with("cluster", facts.against.as_value());
+    let phrase = phrase.with("changes", changes_of(total)).with("cluster", facts.baseline.as_value());
     let software = (!facts.software_known).then(|| Phrase::from(Code::SoftwareNotStored));
     let verdict = if changes.is_empty() { Verdict::Good } else { Verdict::Notice };
     let (verdict, confidence) = match (facts.software_known, changes.is_empty()) {
@@ -118,9 +118,9 @@ pub fn answer_changes(facts: &ChangeFacts<'_>) -> Answer {
     };
     Answer::new(verdict, confidence, phrase)
         .qualified(changes.iter().take(NAMED).cloned().chain(software))
-        .value(to_f64(all), "changes")
+        .value(to_f64(total), "changes")
         .with_evidence(
-            std::iter::once(facts.against.evidence()).chain(changes.into_iter().map(Evidence::new)),
+            std::iter::once(facts.baseline.evidence()).chain(changes.into_iter().map(Evidence::new)),
         )
 }
 
@@ -148,60 +148,62 @@ pub struct Slower<'a> {
     /// The differences between their parts, the largest first.
     pub differences: &'a [Difference],
     /// The earlier run, if the first work is one.
-    pub against: Option<&'a Baseline>,
+    pub baseline: Option<&'a Baseline>,
 }
 
 /// Answers where more time is spent than before.
 #[must_use]
 pub fn answer_slower(facts: &Slower<'_>) -> Answer {
     let (base, head) = (facts.base, facts.head);
-    if let Some(answer) = refuse_unknown_times(base, head, facts.against) {
+    if let Some(answer) = refuse_unknown_times(base, head, facts.baseline) {
         return answer;
     }
     let delta = head.total - base.total;
-    let (spent, more) = (head.total.value(), delta.value());
-    let grown: Vec<(Phrase, f64)> = facts
+    let (spent_seconds, additional_seconds) = (head.total.value(), delta.value());
+    let increases: Vec<(Phrase, f64)> = facts
         .differences
         .iter()
         .filter(|row| row.delta() > Millionths::default())
         .filter_map(|row| Some((spent_part(&row.key)?, row.delta().value())))
         .collect();
-    let grew = more / base.total.value();
+    let growth = additional_seconds / base.total.value();
     let phrase = if delta == Millionths::default() {
         Phrase::from(Code::AsMuchTime)
-    } else if more < 0.0 {
-        Code::LessTime.with("less", Value::ThreadSeconds(-more))
+    } else if additional_seconds < 0.0 {
+        Code::LessTime.with("less", Value::ThreadSeconds(-additional_seconds))
     } else {
-        Code::MoreTime.with("more", Value::ThreadSeconds(more)).with("growth", Value::Share(grew))
+        Code::MoreTime
+            .with("more", Value::ThreadSeconds(additional_seconds))
+            .with("growth", Value::Share(growth))
     };
-    let top = grown.first().cloned();
+    let top = increases.first().cloned();
     let phrase = phrase
-        .with("time", Value::ThreadSeconds(spent))
-        .with_any("cluster", facts.against.map(Baseline::as_value))
-        .with_any("grown", top.as_ref().map(|(_, grown)| Value::ThreadSeconds(*grown)));
-    let rows = grown.into_iter().map(|(part, grown)| Evidence::of(part, grown, THREAD_SECONDS));
-    Answer::measured(rate_share(grew, SLOWER), phrase)
-        .qualified(top.map(|(part, _)| part))
-        .value(more, THREAD_SECONDS)
-        .share((more > 0.0).then(|| more / head.total.value()))
-        .with_evidence(facts.against.map(Baseline::evidence).into_iter().chain(rows))
+        .with("time", Value::ThreadSeconds(spent_seconds))
+        .with_any("cluster", facts.baseline.map(Baseline::as_value))
+        .with_any("grown", top.as_ref().map(|(_, increase)| Value::ThreadSeconds(*increase)));
+    let rows = increases.into_iter().map(|(phrase, increase)| Evidence::of(phrase, increase, THREAD_SECONDS));
+    Answer::measured(rate_share(growth, SLOWER), phrase)
+        .qualified(top.map(|(phrase, _)| phrase))
+        .value(additional_seconds, THREAD_SECONDS)
+        .share((additional_seconds > 0.0).then(|| additional_seconds / head.total.value()))
+        .with_evidence(facts.baseline.map(Baseline::evidence).into_iter().chain(rows))
 }
 
 /// Returns an answer with the reason if the times of the two works cannot be compared.
-fn refuse_unknown_times(base: &Table, head: &Table, against: Option<&Baseline>) -> Option<Answer> {
-    let known = |table: &Table| {
+fn refuse_unknown_times(base: &Table, head: &Table, baseline: Option<&Baseline>) -> Option<Answer> {
+    let is_known = |table: &Table| {
         table.without_metrics == 0 && table.without_threads == 0 && table.total != Millionths::default()
     };
-    let phrase = match (known(base), known(head)) {
+    let phrase = match (is_known(base), is_known(head)) {
         (true, true) => return None,
         (false, true) => {
-            Phrase::from(Code::EarlierTimesNotStored).with_any("cluster", against.map(Baseline::as_value))
+            Phrase::from(Code::EarlierTimesNotStored).with_any("cluster", baseline.map(Baseline::as_value))
         }
         (true, false) => Code::TimesNotStored.into(),
         (false, false) => Code::TimesOfBothNotStored.into(),
     };
     let phrase = phrase.with("release", RELEASE_WITH_METRICS.into()).with("class", "TASKS".into());
-    Some(Answer::not_collected(phrase).with_evidence(against.map(Baseline::evidence)))
+    Some(Answer::not_collected(phrase).with_evidence(baseline.map(Baseline::evidence)))
 }
 
 /// Returns a part of the thread time as a phrase. `None` for overcounted time, which is subtracted: less
@@ -222,7 +224,7 @@ fn spent_part(key: &RowKey) -> Option<Phrase> {
 #[derive(Clone, Debug)]
 pub struct Scaling<'a> {
     /// The earlier run.
-    pub against: &'a Baseline,
+    pub baseline: &'a Baseline,
     /// The thread time of the earlier run, by function and activity.
     pub base: &'a Table,
     /// The thread time of this run.
@@ -238,7 +240,7 @@ pub struct Scaling<'a> {
 /// ratio of CPU time.
 #[must_use]
 pub fn answer_scaling(facts: &Scaling<'_>) -> Answer {
-    if let Some(answer) = refuse_unknown_times(facts.base, facts.head, Some(facts.against)) {
+    if let Some(answer) = refuse_unknown_times(facts.base, facts.head, Some(facts.baseline)) {
         return answer;
     }
     let is_cpu = |key: &RowKey| key.part == ValueKind::Tasks && key.activity.as_deref().is_some_and(uses_cpu);
@@ -250,12 +252,12 @@ pub fn answer_scaling(facts: &Scaling<'_>) -> Answer {
     if base_cpu <= 0.0 || head_cpu <= 0.0 {
         let phrase = Code::ScalingUnknown.with("time", Value::ThreadSeconds(0.0));
         return Answer::new(Verdict::Unknown, Confidence::NotAttributable, phrase)
-            .with_evidence([facts.against.evidence()]);
+            .with_evidence([facts.baseline.evidence()]);
     }
     let (base_total, head_total) = (facts.base.total.value(), facts.head.total.value());
     let work = head_cpu / base_cpu;
-    let lost = (head_total - head_cpu) - (base_total - base_cpu) * work;
-    let mut parts: Vec<(Phrase, f64)> = facts
+    let lost_seconds = (head_total - head_cpu) - (base_total - base_cpu) * work;
+    let mut lost_times: Vec<(Phrase, f64)> = facts
         .differences
         .iter()
         .filter(|row| !is_cpu(&row.key))
@@ -263,27 +265,29 @@ pub fn answer_scaling(facts: &Scaling<'_>) -> Answer {
             let (base, head) = (row.base.unwrap_or_default().value(), row.head.unwrap_or_default().value());
             Some((spent_part(&row.key)?, head - base * work))
         })
-        .filter(|(_, lost)| *lost > 0.0)
+        .filter(|(_, lost_seconds)| *lost_seconds > 0.0)
         .collect();
-    // The sort is stable, so equal parts keep the order of the differences.
-    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let share = share_of(lost, head_total).unwrap_or(0.0);
+    // The sort is stable, so equal times keep the order of the differences.
+    lost_times.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let share = share_of(lost_seconds, head_total).unwrap_or(0.0);
     let efficiency = |cpu: f64, total: f64| Value::Share(share_of(cpu, total).unwrap_or(0.0));
-    let (before, now) = facts.threads;
+    let (earlier_threads, current_threads) = facts.threads;
     let threads = |count| Value::Count(count, "threads");
-    let code = if lost > 0.0 { Code::MoreTimeLost } else { Code::NoMoreTimeLost };
+    let code = if lost_seconds > 0.0 { Code::MoreTimeLost } else { Code::NoMoreTimeLost };
     let phrase = code
-        .with("threads", threads(now))
-        .with_any("threadsBefore", (before != now).then(|| threads(before)))
+        .with("threads", threads(current_threads))
+        .with_any("threadsBefore", (earlier_threads != current_threads).then(|| threads(earlier_threads)))
         .with("share", efficiency(head_cpu, head_total))
         .with("shareBefore", efficiency(base_cpu, base_total))
-        .with("cluster", facts.against.as_value())
-        .with("lost", Value::ThreadSeconds(lost.max(0.0)));
-    let top = parts.first().filter(|_| lost > 0.0).map(|(part, _)| part.clone());
-    let rows = parts.into_iter().map(|(part, lost)| Evidence::of(part, lost, THREAD_SECONDS));
+        .with("cluster", facts.baseline.as_value())
+        .with("lost", Value::ThreadSeconds(lost_seconds.max(0.0)));
+    let top = lost_times.first().filter(|_| lost_seconds > 0.0).map(|(phrase, _)| phrase.clone());
+    let rows = lost_times
+        .into_iter()
+        .map(|(phrase, lost_seconds)| Evidence::of(phrase, lost_seconds, THREAD_SECONDS));
     Answer::measured(rate_share(share, NEWLY_LOST), phrase)
         .qualified(top)
-        .value(lost.max(0.0), THREAD_SECONDS)
+        .value(lost_seconds.max(0.0), THREAD_SECONDS)
         .share(Some(share))
-        .with_evidence(std::iter::once(facts.against.evidence()).chain(rows))
+        .with_evidence(std::iter::once(facts.baseline.evidence()).chain(rows))
 }

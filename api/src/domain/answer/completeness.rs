@@ -29,10 +29,10 @@ pub struct KnownPart {
     pub lacks_tasks: bool,
     /// A sentence with the reason why the reports hold only a part of the work. `None` if they hold all
     /// of it, or if this is unknown.
-    pub part: Option<String>,
+    pub partial_reason: Option<String>,
     /// The number of items that the reporter discarded, by section.
     pub dropped: BTreeMap<String, i64>,
-    /// The places of the reports with impossible values, which were clamped to possible ones.
+    /// The paths of the fields with impossible values, which were clamped to possible ones.
     pub clamped: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl KnownPart {
     #[must_use]
     pub fn of(row: &Model, now: DateTime<Utc>) -> Self {
         let until = match row.closed_at {
-            Some(closed) => is_imported(row).then_some(closed),
+            Some(closed_at) => is_imported(row).then_some(closed_at),
             None => is_silent(row, now.into()).then_some(row.reported_at),
         };
         let tasks = row.receipt.0.get(&DataClass::Tasks).copied().unwrap_or_default();
@@ -56,17 +56,17 @@ impl KnownPart {
             until: until.map(|until| until.0),
             lacks_reports: row.complete_until < row.sequence,
             lacks_tasks: tasks.withheld > 0 || tasks.dropped > 0,
-            part: row.partial.clone(),
+            partial_reason: row.partial.clone(),
             dropped: row.dropped.0.clone(),
             clamped: row.cut.0.clone(),
         }
     }
 
-    /// Describes the known part in words. Returns `None` if everything is known.
+    /// Returns a description of the known part. Returns `None` if everything is known.
     #[must_use]
     pub fn in_words(&self) -> Option<String> {
-        let known = self.period(AnswerCode::KnownPeriod).into_iter().chain(self.gaps(None, None));
-        let text = known.fold(String::new(), |text, phrase| phrase.qualify(&text));
+        let phrases = self.period(AnswerCode::KnownPeriod).into_iter().chain(self.gaps(None, None));
+        let text = phrases.fold(String::new(), |text, phrase| phrase.qualify(&text));
         // The phrases are made to follow a sentence.
         let text = text.trim_start_matches([',', '.', ' ']);
         (!text.is_empty()).then(|| format!("{text}."))
@@ -97,8 +97,8 @@ impl KnownPart {
                 phrases.extend(self.gaps(None, Some((question, &answer))));
             }
         }
-        if let Some((cluster, known)) = earlier {
-            phrases.extend(known.of_work(Work::Cluster(cluster), (question, &answer)));
+        if let Some((cluster, known_part)) = earlier {
+            phrases.extend(known_part.of_work(Work::Cluster(cluster), (question, &answer)));
         }
         qualified(question, answer, phrases)
     }
@@ -123,28 +123,28 @@ impl KnownPart {
     }
 
     /// Returns the bounds and the gaps of one of two compared works.
-    fn of_work(&self, work: Work, of: (Question, &Answer)) -> Vec<Phrase> {
+    fn of_work(&self, work: Work, qualified_answer: (Question, &Answer)) -> Vec<Phrase> {
         let period = self.period(AnswerCode::WorkKnownPeriod).map(|period| work.name_in(period));
-        period.into_iter().chain(self.gaps(Some(work), Some(of))).collect()
+        period.into_iter().chain(self.gaps(Some(work), Some(qualified_answer))).collect()
     }
 
     /// Returns the gaps within the bounds. `work` is the compared work, or `None` for the cluster itself.
-    /// `of` adds the gaps in the data that this answer is based on.
-    fn gaps(&self, work: Option<Work>, of: Option<(Question, &Answer)>) -> Vec<Phrase> {
-        let named = |phrase: Phrase| match work {
+    /// `qualified_answer` adds the gaps in the data that the answer is based on.
+    fn gaps(&self, work: Option<Work>, qualified_answer: Option<(Question, &Answer)>) -> Vec<Phrase> {
+        let name_work = |phrase: Phrase| match work {
             Some(work) => work.name_in(phrase),
             None => phrase,
         };
-        let sections = of.map(|(question, _)| question.sections()).unwrap_or_default();
+        let sections = qualified_answer.map(|(question, _)| question.sections()).unwrap_or_default();
         // An answer without a number states the reason itself.
-        let is_of_tasks =
-            of.is_some_and(|(question, answer)| question.rests_on_tasks() && has_number(answer));
+        let is_of_tasks = qualified_answer
+            .is_some_and(|(question, answer)| question.rests_on_tasks() && has_number(answer));
         let mut gaps = Vec::new();
         if self.lacks_reports {
-            gaps.push(named(AnswerCode::ReportsMissing.into()));
+            gaps.push(name_work(AnswerCode::ReportsMissing.into()));
         }
         if self.lacks_tasks && is_of_tasks {
-            gaps.push(named(AnswerCode::SomeWithheld.with("class", "TASKS".into())));
+            gaps.push(name_work(AnswerCode::SomeWithheld.with("class", "TASKS".into())));
         }
         let dropped = sections.iter().filter_map(|section| {
             let count = self.dropped.get(*section).copied().filter(|count| *count > 0)?;
@@ -152,18 +152,18 @@ impl KnownPart {
         });
         let dropped: Vec<Value> = dropped.collect();
         if !dropped.is_empty() {
-            gaps.push(named(Phrase::from(AnswerCode::ItemsNotReported).with_any("items", dropped)));
+            gaps.push(name_work(Phrase::from(AnswerCode::ItemsNotReported).with_any("items", dropped)));
         }
         let is_clamped =
-            |section: &&&str| self.clamped.iter().any(|place| place.split('.').next() == Some(**section));
+            |section: &&&str| self.clamped.iter().any(|path| path.split('.').next() == Some(**section));
         let clamped: Vec<Value> =
             sections.iter().filter(is_clamped).map(|section| Value::Section(section)).collect();
-        if !clamped.is_empty() && of.is_some_and(|(_, answer)| has_number(answer)) {
-            gaps.push(named(Phrase::from(AnswerCode::ValuesClamped).with_any("sections", clamped)));
+        if !clamped.is_empty() && qualified_answer.is_some_and(|(_, answer)| has_number(answer)) {
+            gaps.push(name_work(Phrase::from(AnswerCode::ValuesClamped).with_any("sections", clamped)));
         }
         // An answer without a number, or about an empty selection, already states the reason.
-        let is_new = of.is_none_or(|(_, answer)| has_number(answer));
-        gaps.extend(self.part.as_deref().filter(|_| is_new).map(part_of_the_work));
+        let is_new = qualified_answer.is_none_or(|(_, answer)| has_number(answer));
+        gaps.extend(self.partial_reason.as_deref().filter(|_| is_new).map(part_of_the_work));
         gaps
     }
 }
@@ -181,7 +181,7 @@ impl Work {
     fn name_in(self, phrase: Phrase) -> Phrase {
         match self {
             Self::Cluster(id) => phrase.with("cluster", Value::Cluster(id.0)),
-            Self::Selection(place) => phrase.with("work", place.into()),
+            Self::Selection(position) => phrase.with("work", position.into()),
         }
     }
 }
@@ -192,7 +192,7 @@ impl Work {
 pub fn qualify_works(question: Question, answer: Answer, works: [&[KnownPart]; 2]) -> Qualified {
     let works = [Work::Selection("first"), Work::Selection("second")].into_iter().zip(works);
     let phrases = works.flat_map(|(work, clusters)| match clusters {
-        [known] => known.of_work(work, (question, &answer)),
+        [known_part] => known_part.of_work(work, (question, &answer)),
         clusters => clusters_known_in_part(work, clusters, (question, &answer)).into_iter().collect(),
     });
     let phrases = phrases.collect();
@@ -200,22 +200,27 @@ pub fn qualify_works(question: Question, answer: Answer, works: [&[KnownPart]; 2
 }
 
 /// Returns a phrase with the number of a work's clusters that are known only in part.
-fn clusters_known_in_part(work: Work, clusters: &[KnownPart], of: (Question, &Answer)) -> Option<Phrase> {
-    let in_part = |known: &&KnownPart| {
-        known.period(AnswerCode::KnownPeriod).is_some() || !known.gaps(None, Some(of)).is_empty()
+fn clusters_known_in_part(
+    work: Work,
+    clusters: &[KnownPart],
+    qualified_answer: (Question, &Answer),
+) -> Option<Phrase> {
+    let is_partly_known = |known_part: &&KnownPart| {
+        known_part.period(AnswerCode::KnownPeriod).is_some()
+            || !known_part.gaps(None, Some(qualified_answer)).is_empty()
     };
     let count = |count: usize| Value::Count(i64::try_from(count).unwrap_or(i64::MAX), "clusters");
-    let known = clusters.iter().filter(in_part).count();
-    let first = clusters.iter().filter_map(|known| known.until).min();
-    (known > 0).then(|| {
-        let phrase = AnswerCode::ClustersKnownInPart.with("known", count(known));
+    let partly_known_count = clusters.iter().filter(is_partly_known).count();
+    let first_end = clusters.iter().filter_map(|known_part| known_part.until).min();
+    (partly_known_count > 0).then(|| {
+        let phrase = AnswerCode::ClustersKnownInPart.with("known", count(partly_known_count));
         let phrase = phrase.with("clusters", count(clusters.len()));
-        work.name_in(phrase).with_any("until", first.map(Value::Time))
+        work.name_in(phrase).with_any("until", first_end.map(Value::Time))
     })
 }
 
 impl Qualified {
-    /// The answer.
+    /// Returns the answer.
     #[must_use]
     pub fn into_answer(self) -> Answer {
         self.0
@@ -258,7 +263,7 @@ mod tests {
         DateTime::from_timestamp(1_795_172_400 + seconds, 0).expect("it is a time")
     }
 
-    fn good() -> Answer {
+    fn good_answer() -> Answer {
         let all = AnswerCode::AllComputationsFinished.with("computations", Value::Count(1, "computations"));
         Answer::measured(Verdict::Good, all).value(1.0, "tasks").share(Some(0.5))
     }
@@ -266,7 +271,11 @@ mod tests {
     #[test]
     fn what_is_wholly_known_stays_as_it_is() {
         for question in Question::ALL {
-            assert_eq!(KnownPart::default().qualify(question, good()).into_answer(), good(), "{question:?}");
+            assert_eq!(
+                KnownPart::default().qualify(question, good_answer()).into_answer(),
+                good_answer(),
+                "{question:?}"
+            );
         }
     }
 
@@ -290,9 +299,9 @@ mod tests {
             ),
         ];
         for (since, until, headline) in cases {
-            let known = KnownPart { since: since.map(at), until: until.map(at), ..KnownPart::default() };
+            let known_part = KnownPart { since: since.map(at), until: until.map(at), ..KnownPart::default() };
             for question in Question::ALL {
-                let answer = known.qualify(question, good()).into_answer();
+                let answer = known_part.qualify(question, good_answer()).into_answer();
                 let expected = match question {
                     // The first observation does not matter for a cluster that is running.
                     Question::WhyRunning if until.is_none() => (Verdict::Good, Confidence::Measured),
@@ -306,23 +315,23 @@ mod tests {
                 if question != Question::WhyRunning {
                     assert_eq!(answer.headline(), headline, "{question:?}");
                 }
-                assert_eq!((answer.value, answer.share), (good().value, good().share));
+                assert_eq!((answer.value, answer.share), (good_answer().value, good_answer().share));
             }
         }
     }
 
     #[test]
     fn what_claims_nothing_names_the_time_in_a_sentence_of_its_own() {
-        let known = KnownPart { since: Some(at(3)), until: Some(at(5)), ..KnownPart::default() };
-        let nothing = Answer::not_collected(AnswerCode::FailuresUnknown);
-        let answer = known.qualify(Question::Exceptions, nothing.clone()).into_answer();
+        let known_part = KnownPart { since: Some(at(3)), until: Some(at(5)), ..KnownPart::default() };
+        let unanswered = Answer::not_collected(AnswerCode::FailuresUnknown);
+        let answer = known_part.qualify(Question::Exceptions, unanswered.clone()).into_answer();
         let headline = "Whether tasks failed is not known. The time before 2026-11-20 11:00:03 UTC and after \
                         2026-11-20 11:00:05 UTC is unknown.";
         assert_eq!(answer.headline(), headline);
-        assert_eq!(Answer { qualifications: Vec::new(), ..answer }, nothing);
+        assert_eq!(Answer { qualifications: Vec::new(), ..answer }, unanswered);
         let failed = AnswerCode::ExceptionsOfDask.with("exceptions", Value::Count(3, "exceptions"));
         let bad = Answer::measured(Verdict::Bad, failed);
-        let answer = KnownPart { since: None, ..known }.qualify(Question::Exceptions, bad).into_answer();
+        let answer = KnownPart { since: None, ..known_part }.qualify(Question::Exceptions, bad).into_answer();
         assert_eq!(
             answer.headline(),
             "3 exceptions, all of Dask itself, up to 2026-11-20 11:00:05 UTC; the time after is unknown."
@@ -332,101 +341,112 @@ mod tests {
 
     #[test]
     fn what_was_given_up_matters_to_what_rests_on_it() {
-        let dropped = |of: &[(&str, i64)]| KnownPart {
-            dropped: of.iter().map(|(section, count)| ((*section).to_owned(), *count)).collect(),
+        let with_dropped = |counts: &[(&str, i64)]| KnownPart {
+            dropped: counts.iter().map(|(section, count)| ((*section).to_owned(), *count)).collect(),
             ..KnownPart::default()
         };
-        let said = |known: &KnownPart, question| {
-            let answer = known.qualify(question, good()).into_answer();
+        let outcome = |known_part: &KnownPart, question| {
+            let answer = known_part.qualify(question, good_answer()).into_answer();
             (answer.verdict, answer.confidence, answer.headline())
         };
-        let known = dropped(&[("computations", 3), ("fine_metrics", 1), ("usage", 2), ("logs", 9)]);
-        let expected = |verdict, rest: &str| {
-            (verdict, Confidence::Estimated, format!("The 1 computation finished. {rest}"))
+        let known_part = with_dropped(&[("computations", 3), ("fine_metrics", 1), ("usage", 2), ("logs", 9)]);
+        let expected = |verdict, qualification: &str| {
+            (verdict, Confidence::Estimated, format!("The 1 computation finished. {qualification}"))
         };
         let headline = "3 more computations were not reported.";
-        assert_eq!(said(&known, Question::Finished), expected(Verdict::Unknown, headline));
+        assert_eq!(outcome(&known_part, Question::Finished), expected(Verdict::Unknown, headline));
         let headline = "1 more set of fine metrics was not reported.";
-        assert_eq!(said(&known, Question::Cpu), expected(Verdict::Good, headline));
+        assert_eq!(outcome(&known_part, Question::Cpu), expected(Verdict::Good, headline));
         let headline = "1 more set of fine metrics and 2 more hours of usage were not reported.";
-        assert_eq!(said(&known, Question::Network), expected(Verdict::Good, headline));
-        let whole = (Verdict::Good, Confidence::Measured, "The 1 computation finished.".to_owned());
-        assert_eq!(said(&known, Question::Gil), whole);
+        assert_eq!(outcome(&known_part, Question::Network), expected(Verdict::Good, headline));
+        let unqualified = (Verdict::Good, Confidence::Measured, "The 1 computation finished.".to_owned());
+        assert_eq!(outcome(&known_part, Question::Gil), unqualified);
 
         let clamped = ["usage.total_compute_seconds", "fine_metrics.x", "usages.y", "events.at"];
-        let known = KnownPart { clamped: clamped.map(str::to_owned).to_vec(), ..KnownPart::default() };
+        let known_part = KnownPart { clamped: clamped.map(str::to_owned).to_vec(), ..KnownPart::default() };
         let headline = "Impossible values of the reported usage were clamped.";
-        assert_eq!(said(&known, Question::Cost), expected(Verdict::Good, headline));
+        assert_eq!(outcome(&known_part, Question::Cost), expected(Verdict::Good, headline));
         let headline = "Impossible values of the reported fine metrics and usage were clamped.";
-        assert_eq!(said(&known, Question::Spill), expected(Verdict::Good, headline));
-        assert_eq!(said(&known, Question::Finished), whole);
-        let nothing = Answer::not_collected(AnswerCode::CpuTimeNotStored);
-        assert_eq!(known.qualify(Question::Cost, nothing.clone()).into_answer(), nothing);
+        assert_eq!(outcome(&known_part, Question::Spill), expected(Verdict::Good, headline));
+        assert_eq!(outcome(&known_part, Question::Finished), unqualified);
+        let unanswered = Answer::not_collected(AnswerCode::CpuTimeNotStored);
+        assert_eq!(known_part.qualify(Question::Cost, unanswered.clone()).into_answer(), unanswered);
 
-        let known = KnownPart { lacks_tasks: true, ..KnownPart::default() };
+        let known_part = KnownPart { lacks_tasks: true, ..KnownPart::default() };
         let headline =
             "Data of the class TASKS was withheld or dropped: see the privacy receipt of the cluster.";
-        assert_eq!(said(&known, Question::Finished), expected(Verdict::Unknown, headline));
-        assert_eq!(said(&known, Question::TopTime), expected(Verdict::Good, headline));
-        assert_eq!(said(&known, Question::Spill), whole);
-        let nothing = Answer::not_collected(AnswerCode::CpuTimeNotStored);
-        assert_eq!(known.qualify(Question::Finished, nothing.clone()).into_answer(), nothing);
+        assert_eq!(outcome(&known_part, Question::Finished), expected(Verdict::Unknown, headline));
+        assert_eq!(outcome(&known_part, Question::TopTime), expected(Verdict::Good, headline));
+        assert_eq!(outcome(&known_part, Question::Spill), unqualified);
+        let unanswered = Answer::not_collected(AnswerCode::CpuTimeNotStored);
+        assert_eq!(known_part.qualify(Question::Finished, unanswered.clone()).into_answer(), unanswered);
 
-        let known =
-            KnownPart { lacks_reports: true, part: Some("A file.".to_owned()), ..KnownPart::default() };
+        let known_part = KnownPart {
+            lacks_reports: true,
+            partial_reason: Some("A file.".to_owned()),
+            ..KnownPart::default()
+        };
         for question in Question::ALL {
-            let found = said(&known, question);
+            let actual = outcome(&known_part, question);
             if question == Question::WhyRunning {
-                assert_eq!(found, whole);
+                assert_eq!(actual, unqualified);
                 continue;
             }
-            let rest = "Some of its reports have not arrived, and their content is unknown. A file.";
-            assert_eq!(found.2, format!("The 1 computation finished. {rest}"), "{question:?}");
-            assert_eq!(found.1, Confidence::Estimated);
+            let qualification = "Some of its reports have not arrived, and their content is unknown. A file.";
+            assert_eq!(actual.2, format!("The 1 computation finished. {qualification}"), "{question:?}");
+            assert_eq!(actual.1, Confidence::Estimated);
         }
     }
 
     #[test]
     fn a_cluster_is_described_by_what_is_known_of_it() {
-        let whole = KnownPart { dropped: BTreeMap::from([("spans".to_owned(), 2)]), ..KnownPart::default() };
-        assert_eq!(whole.in_words(), None);
-        let late = KnownPart { lacks_reports: true, ..whole };
-        let words = "Some of its reports have not arrived, and their content is unknown.";
-        assert_eq!(late.in_words().as_deref(), Some(words));
-        let file = KnownPart { until: Some(at(5)), part: Some("A file.".to_owned()), ..late };
-        let words = format!("up to 2026-11-20 11:00:05 UTC; the time after is unknown. {words} A file.");
-        assert_eq!(file.in_words(), Some(words));
+        let complete =
+            KnownPart { dropped: BTreeMap::from([("spans".to_owned(), 2)]), ..KnownPart::default() };
+        assert_eq!(complete.in_words(), None);
+        let incomplete = KnownPart { lacks_reports: true, ..complete };
+        let gaps = "Some of its reports have not arrived, and their content is unknown.";
+        assert_eq!(incomplete.in_words().as_deref(), Some(gaps));
+        let file = KnownPart { until: Some(at(5)), partial_reason: Some("A file.".to_owned()), ..incomplete };
+        let gaps = format!("up to 2026-11-20 11:00:05 UTC; the time after is unknown. {gaps} A file.");
+        assert_eq!(file.in_words(), Some(gaps));
     }
 
     #[test]
     fn comparisons_say_which_side_is_known_in_part() {
-        let whole = KnownPart::default();
-        let lost = KnownPart { until: Some(at(5)), ..KnownPart::default() };
+        let complete = KnownPart::default();
+        let truncated = KnownPart { until: Some(at(5)), ..KnownPart::default() };
         let lossy = KnownPart { dropped: BTreeMap::from([("spans".to_owned(), 2)]), ..KnownPart::default() };
-        let earlier = |known| {
-            let answer = whole.qualify_comparison(Question::Slower, good(), Some((ClusterId(7), known)));
+        let compare_with = |known_part| {
+            let answer = complete.qualify_comparison(
+                Question::Slower,
+                good_answer(),
+                Some((ClusterId(7), known_part)),
+            );
             let answer = answer.into_answer();
             (answer.verdict, answer.confidence, answer.headline())
         };
         let headline = "The 1 computation finished. Cluster 7 is known up to 2026-11-20 11:00:05 UTC; the time after is unknown.";
-        assert_eq!(earlier(&lost), (Verdict::Unknown, Confidence::Estimated, headline.to_owned()));
+        assert_eq!(compare_with(&truncated), (Verdict::Unknown, Confidence::Estimated, headline.to_owned()));
         let headline = "The 1 computation finished. 2 more spans of cluster 7 were not reported.";
-        assert_eq!(earlier(&lossy).2, headline);
+        assert_eq!(compare_with(&lossy).2, headline);
         assert_eq!(
-            earlier(&whole),
+            compare_with(&complete),
             (Verdict::Good, Confidence::Measured, "The 1 computation finished.".to_owned())
         );
 
-        let works = |base: &[KnownPart], head: &[KnownPart]| {
-            qualify_works(Question::Slower, good(), [base, head]).into_answer().headline()
+        let compare_works = |base: &[KnownPart], head: &[KnownPart]| {
+            qualify_works(Question::Slower, good_answer(), [base, head]).into_answer().headline()
         };
-        let one = std::slice::from_ref(&whole);
-        assert_eq!(works(one, &[]), "The 1 computation finished.");
+        let complete_work = std::slice::from_ref(&complete);
+        assert_eq!(compare_works(complete_work, &[]), "The 1 computation finished.");
         let headline = "The 1 computation finished. The second work is known up to 2026-11-20 11:00:05 UTC; the time after is unknown.";
-        assert_eq!(works(one, std::slice::from_ref(&lost)), headline);
-        let later = KnownPart { until: Some(at(9)), ..KnownPart::default() };
+        assert_eq!(compare_works(complete_work, std::slice::from_ref(&truncated)), headline);
+        let truncated_later = KnownPart { until: Some(at(9)), ..KnownPart::default() };
         let headline = "The 1 computation finished. 3 of 4 clusters of the first work are known in part, the first of them up to \
                         2026-11-20 11:00:05 UTC.";
-        assert_eq!(works(&[later, whole.clone(), lossy, lost.clone()], one), headline);
+        assert_eq!(
+            compare_works(&[truncated_later, complete.clone(), lossy, truncated.clone()], complete_work),
+            headline
+        );
     }
 }

@@ -92,8 +92,9 @@ pub fn answer_top_time(facts: &TopTime<'_>) -> Answer {
     };
     // Only a limited number of functions is stored for an hour, so the hourly usage can exceed the sum of
     // the functions.
-    let all = facts.functions.iter().map(|function| function.compute_us).fold(0, i64::saturating_add);
-    let computed = facts.usage.compute_us.max(all);
+    let functions_us =
+        facts.functions.iter().map(|function| function.compute_us).fold(0, i64::saturating_add);
+    let computed = facts.usage.compute_us.max(functions_us);
     let share = share_of(seconds(top.compute_us), seconds(computed));
     let busy = share_of(seconds(facts.usage.compute_us), seconds(facts.usage.observed_us()));
     let low = busy.filter(|busy| *busy < 1.0 - HIGH_IDLE_SHARE);
@@ -135,7 +136,7 @@ pub fn answer_gil(facts: &Gil) -> Answer {
     };
     let share = median.mean().clamp(0.0, 1.0);
     let verdict = if facts.one_thread_each { Verdict::Good } else { rate_share(share, GIL_BUSY) };
-    let alone =
+    let single_thread =
         facts.one_thread_each.then(|| Code::OneThreadEach.with("threads", Value::Count(1, "threads")));
     let phrase = Code::GilBusy
         .with("share", Value::Share(share))
@@ -143,7 +144,7 @@ pub fn answer_gil(facts: &Gil) -> Answer {
     let busiest = facts.busiest.map(|busiest| Evidence::of(Code::GilOfBusiestWorker, busiest.max, "share"));
     let noncpu = facts.noncpu_us.map(|time| Evidence::of(Code::ThreadsHeld, seconds(time), "thread-seconds"));
     Answer::measured(verdict, phrase)
-        .qualified(alone)
+        .qualified(single_thread)
         .value(share * facts.observed_seconds, "seconds")
         .share(Some(share))
         .with_evidence(busiest.into_iter().chain(noncpu))
@@ -159,27 +160,27 @@ pub struct EventLoop {
     /// The ticks of the scheduler.
     pub scheduler: Option<Bucket>,
     /// The length of the observed period, in seconds.
-    pub looked_at: f64,
+    pub observed_seconds: f64,
 }
 
 /// Answers how much time blocked event loops cost.
 #[must_use]
 pub fn answer_event_loop(facts: &EventLoop) -> Answer {
-    let both =
+    let event_loops =
         [(Code::WorkerEventLoopsBlocked, facts.workers), (Code::SchedulerEventLoopBlocked, facts.scheduler)];
-    let worst = both
+    let worst = event_loops
         .into_iter()
         .filter_map(|(code, ticks)| Some((code, ticks?.mean())))
         .reduce(|a, b| if b.1 > a.1 { b } else { a });
     let Some((code, tick)) = worst else { return Answer::not_collected(Code::EventLoopsNotMeasured) };
     let share = if tick > TICK_SECONDS { (tick - TICK_SECONDS) / tick } else { 0.0 };
-    let (took, usual) = (Value::Tick(tick), Value::Tick(TICK_SECONDS));
-    let is_unusual = took.in_words() != usual.in_words();
+    let (tick_value, usual_tick) = (Value::Tick(tick), Value::Tick(TICK_SECONDS));
+    let is_unusual = tick_value.in_words() != usual_tick.in_words();
     let phrase = code
-        .with("period", Value::Seconds(facts.looked_at))
+        .with("period", Value::Seconds(facts.observed_seconds))
         .with("share", Value::Share(share))
-        .with("tick", took)
-        .with_any("usual", is_unusual.then_some(usual));
+        .with("tick", tick_value)
+        .with_any("usual", is_unusual.then_some(usual_tick));
     let evidence = [
         (Code::TickOfMedianWorker, facts.workers.map(|ticks| ticks.mean())),
         (Code::SlowestTickOfWorkers, facts.slowest.map(|ticks| ticks.max)),
@@ -188,7 +189,7 @@ pub fn answer_event_loop(facts: &EventLoop) -> Answer {
     ];
     let evidence = evidence.into_iter().filter_map(|(code, tick)| Some(Evidence::of(code, tick?, "seconds")));
     Answer::measured(rate_share(share, LOOP_BLOCKED), phrase)
-        .value(share * facts.looked_at, "seconds")
+        .value(share * facts.observed_seconds, "seconds")
         .share(Some(share))
         .with_evidence(evidence)
 }
@@ -251,11 +252,11 @@ impl MetricTimes {
                     times.spilling += value;
                 }
                 ("execute", activity, "seconds") => {
-                    let of = functions.entry(function.as_deref().unwrap_or("no function")).or_default();
+                    let sums = functions.entry(function.as_deref().unwrap_or("no function")).or_default();
                     if activity == "thread-noncpu" || is_p2p(activity, "-noncpu") {
-                        of.1 += value;
+                        sums.1 += value;
                     } else if uses_cpu(activity) {
-                        of.0 += value;
+                        sums.0 += value;
                     }
                 }
                 _ => {}
@@ -285,11 +286,11 @@ fn is_p2p(activity: &str, end: &str) -> bool {
 
 /// Returns the answer for absent fine performance metrics.
 fn without_metrics(code: Code, missing: Missing) -> Answer {
-    let why = match missing {
+    let reason = match missing {
         Missing::NotReported => Code::NeedsNewerDask.with("release", RELEASE_WITH_METRICS.into()),
         refused => remedy(refused, "TASKS"),
     };
-    Answer::not_collected(code).qualified([why])
+    Answer::not_collected(code).qualified([reason])
 }
 
 /// The facts for the question about transfers between workers.
@@ -335,11 +336,11 @@ pub fn answer_network(facts: &Network<'_>) -> Answer {
     let idle = Evidence::of(Code::ThreadsIdle, seconds(idle_us), "thread-seconds");
     // While a worker receives data, at most all of its threads wait for it, and threads with a task do
     // not wait. It is unknown if an idle thread would have had a task.
-    let most = seconds(idle_us).min(times.receiving * to_f64(facts.threads_each.max(1)));
+    let max_benefit = seconds(idle_us).min(times.receiving * to_f64(facts.threads_each.max(1)));
     Answer::measured(verdict, phrase)
         .value(times.receiving, "seconds")
         .share(Some(share))
-        .benefit(0.0, most)
+        .benefit(0.0, max_benefit)
         .with_evidence(evidence.chain([idle]))
 }
 
@@ -356,38 +357,43 @@ pub struct Spill<'a> {
 #[must_use]
 pub fn answer_spill(facts: &Spill<'_>) -> Answer {
     let (usage, times) = (facts.usage, facts.times);
-    let Some(lost) = usage.spill_us.map(seconds).or(times.map(|times| times.spilling)) else {
+    let Some(lost_seconds) = usage.spill_us.map(seconds).or(times.map(|times| times.spilling)) else {
         // Usage reports this time under every data policy, so the policy is not the reason.
         return without_metrics(Code::SpillingNotStored, Missing::NotReported);
     };
     let monitor = times.map_or(0.0, |times| times.monitor);
-    let written = times.map_or(0.0, |times| times.spilled_bytes).max(to_f64(usage.spilled_bytes));
-    let hits = times.and_then(|times| share_of(times.memory_reads, times.memory_reads + times.disk_reads));
+    let written_bytes = times.map_or(0.0, |times| times.spilled_bytes).max(to_f64(usage.spilled_bytes));
+    let memory_read_share =
+        times.and_then(|times| share_of(times.memory_reads, times.memory_reads + times.disk_reads));
     let evidence = [
-        (written > 0.0).then(|| Evidence::of(Code::BytesWritten, written, "bytes")),
+        (written_bytes > 0.0).then(|| Evidence::of(Code::BytesWritten, written_bytes, "bytes")),
         (monitor > 0.0).then(|| Evidence::of(Code::TimeOfMemoryMonitors, monitor, "seconds")),
-        hits.map(|hits| Evidence::of(Code::ReadsFromMemory, hits, "share")),
+        memory_read_share
+            .map(|memory_read_share| Evidence::of(Code::ReadsFromMemory, memory_read_share, "share")),
     ];
     let evidence = evidence.into_iter().flatten();
-    if lost <= 0.0 && written <= 0.0 && monitor <= 0.0 {
+    if lost_seconds <= 0.0 && written_bytes <= 0.0 && monitor <= 0.0 {
         let share = (usage.observed_us() > 0).then_some(0.0);
         return Answer::measured(Verdict::Good, Code::NoSpilling.with("time", Value::ThreadSeconds(0.0)))
             .value(0.0, "thread-seconds")
             .share(share)
             .with_evidence(evidence);
     }
-    if lost <= 0.0 {
-        let phrase = Code::SpillingNotAttributable.with("written", Value::Bytes(written));
+    if lost_seconds <= 0.0 {
+        let phrase = Code::SpillingNotAttributable.with("written", Value::Bytes(written_bytes));
         return Answer::new(Verdict::Unknown, Confidence::NotAttributable, phrase).with_evidence(evidence);
     }
-    let share = share_of(lost, seconds(usage.observed_us()));
-    let most = hits.filter(|hits| *hits >= HIT_RATIO);
+    let share = share_of(lost_seconds, seconds(usage.observed_us()));
+    let high_memory_reads = memory_read_share.filter(|share| *share >= HIT_RATIO);
     let phrase = Code::TasksSpilled
-        .with("time", Value::ThreadSeconds(lost))
+        .with("time", Value::ThreadSeconds(lost_seconds))
         .with_any("share", share.map(Value::Share))
-        .with_any("memoryReads", most.map(Value::Share));
+        .with_any("memoryReads", high_memory_reads.map(Value::Share));
     let verdict = share.map_or(Verdict::Unknown, |share| rate_share(share, SPILLING));
-    Answer::measured(verdict, phrase).value(lost, "thread-seconds").share(share).with_evidence(evidence)
+    Answer::measured(verdict, phrase)
+        .value(lost_seconds, "thread-seconds")
+        .share(share)
+        .with_evidence(evidence)
 }
 
 /// Answers which functions hold threads without using the CPU.

@@ -31,8 +31,8 @@ pub use self::{
         answer_event_loop, answer_gil, answer_network, answer_spill, answer_top_time,
     },
     outcome::{
-        ComputationStates, DeadWorker, ErrorKind, Exceptions, FinishedFacts, RunEvidence, answer_exceptions,
-        answer_finished, cost, deciding_state,
+        ComputationEvidence, ComputationStateCount, DeadWorker, ErrorKind, ExceptionFacts, FinishedFacts,
+        answer_cost, answer_exceptions, answer_finished, deciding_state,
     },
     phrase::{Argument, Phrase, Value},
     question::Question,
@@ -172,8 +172,8 @@ impl Answer {
         Self { share: share.map(|share| share.clamp(0.0, 1.0)), ..self }
     }
 
-    fn benefit(self, least: f64, most: f64) -> Self {
-        Self { benefit: Some((least, most)), ..self }
+    fn benefit(self, min: f64, max: f64) -> Self {
+        Self { benefit: Some((min, max)), ..self }
     }
 
     fn with_evidence(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
@@ -228,8 +228,8 @@ fn share_of(part: f64, whole: f64) -> Option<f64> {
 }
 
 /// Formats a count with its noun.
-fn count_text(count: i64, one: &str, more: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
+fn count_text(count: i64, singular: &str, plural: &str) -> String {
+    if count == 1 { format!("1 {singular}") } else { format!("{count} {plural}") }
 }
 
 pub(in crate::domain) fn percent(share: f64) -> String {
@@ -240,8 +240,8 @@ pub(in crate::domain) fn percent(share: f64) -> String {
 /// Formats a duration in words.
 pub(in crate::domain) fn format_duration(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "far below 2^63 for every possible time")]
-    let whole = |seconds: f64| seconds.round() as i64;
-    let minutes = whole(seconds / 60.0);
+    let round = |seconds: f64| seconds.round() as i64;
+    let minutes = round(seconds / 60.0);
     // One digit more where the difference of two durations would be as large as the rounding.
     let precise = |value: f64, unit: &str| {
         let text = format!("{value:.1}");
@@ -256,7 +256,7 @@ pub(in crate::domain) fn format_duration(seconds: f64) -> String {
     } else if minutes < 48 * 60 {
         format!("{} h {} min", minutes / 60, minutes % 60)
     } else {
-        format!("{} days", whole(seconds / 86_400.0))
+        format!("{} days", round(seconds / 86_400.0))
     }
 }
 

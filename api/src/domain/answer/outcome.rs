@@ -19,13 +19,12 @@ use crate::domain::{
     usage::{Cause, Usage},
 };
 
-/// The share of the cost for idle threads from which an answer is rated as notable: half of the money had
-/// no use.
+/// The share of the cost for idle threads from which the verdict is [`Verdict::Notice`].
 const NOTABLE_IDLE_SHARE: f64 = 0.5;
 
 /// The number of computations of a cluster in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ComputationStates {
+pub struct ComputationStateCount {
     /// The state.
     pub state: State,
     /// The number of computations in this state.
@@ -36,7 +35,7 @@ pub struct ComputationStates {
 
 /// A computation as evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunEvidence {
+pub struct ComputationEvidence {
     /// The id of the computation.
     pub id: (ClusterId, ComputationId),
     /// Its state.
@@ -51,9 +50,9 @@ pub struct RunEvidence {
 #[derive(Clone, Debug)]
 pub struct FinishedFacts<'a> {
     /// The counts of all computations by state.
-    pub states: &'a [ComputationStates],
+    pub states: &'a [ComputationStateCount],
     /// The newest computations in the deciding state, see [`deciding_state`].
-    pub shown: &'a [RunEvidence],
+    pub evidence: &'a [ComputationEvidence],
     /// The number of tasks that the scheduler received.
     pub tasks: i64,
     /// The reason for the absence of computations, if there are none.
@@ -64,19 +63,19 @@ pub struct FinishedFacts<'a> {
     pub now: &'a ClusterNow,
 }
 
-fn count_of(states: &[ComputationStates], state: State) -> i64 {
+fn count_of(states: &[ComputationStateCount], state: State) -> i64 {
     states.iter().filter(|row| row.state == state).map(|row| row.count).sum()
 }
 
-fn last(states: &[ComputationStates]) -> Option<State> {
+fn last_state(states: &[ComputationStateCount]) -> Option<State> {
     states.iter().max_by_key(|row| row.last_started_at).map(|row| row.state)
 }
 
 /// Returns the state whose computations best support the answer. Returns `None` if there are no
 /// computations.
 #[must_use]
-pub fn deciding_state(states: &[ComputationStates]) -> Option<State> {
-    match last(states)? {
+pub fn deciding_state(states: &[ComputationStateCount]) -> Option<State> {
+    match last_state(states)? {
         failed @ (State::Erred | State::Cancelled | State::Lost) => Some(failed),
         _ => [State::Running, State::Erred, State::Cancelled, State::Lost, State::Finished]
             .into_iter()
@@ -88,52 +87,52 @@ pub fn deciding_state(states: &[ComputationStates]) -> Option<State> {
 /// have been fixed since.
 #[must_use]
 pub fn answer_finished(facts: &FinishedFacts<'_>) -> Answer {
-    let Some(last) = last(facts.states) else { return nothing_submitted(facts) };
-    let of = |state| count_of(facts.states, state);
-    let (done, running) = (of(State::Finished), of(State::Running));
-    let failed = of(State::Erred) + of(State::Cancelled) + of(State::Lost);
-    let all = done + running + failed;
+    let Some(last_state) = last_state(facts.states) else { return answer_nothing_submitted(facts) };
+    let count_in = |state| count_of(facts.states, state);
+    let (finished, running) = (count_in(State::Finished), count_in(State::Running));
+    let failed = count_in(State::Erred) + count_in(State::Cancelled) + count_in(State::Lost);
+    let total = finished + running + failed;
     let computations = |count| Value::Count(count, "computations");
-    let of_all = |code: Code, name, count| {
-        code.with(name, computations(count)).with("computations", computations(all))
+    let with_total = |code: Code, name, count| {
+        code.with(name, computations(count)).with("computations", computations(total))
     };
-    let (verdict, phrase) = match last {
-        State::Erred => (Verdict::Bad, of_all(Code::LastComputationFailed, "finished", done)),
+    let (verdict, phrase) = match last_state {
+        State::Erred => (Verdict::Bad, with_total(Code::LastComputationFailed, "finished", finished)),
         State::Cancelled => {
             // A user cancelled it while the cluster kept running, and most likely knows about it.
             let verdict = if facts.now.closed_at.is_some() { Verdict::Bad } else { Verdict::Notice };
-            (verdict, of_all(Code::LastComputationCancelled, "finished", done))
+            (verdict, with_total(Code::LastComputationCancelled, "finished", finished))
         }
         State::Lost => {
             let code = match facts.now.closed_at {
                 Some(_) => Code::LastComputationOpenAtClose,
                 None => Code::LastComputationOpenInSilence,
             };
-            (Verdict::Bad, of_all(code, "finished", done))
+            (Verdict::Bad, with_total(code, "finished", finished))
         }
         _ if running > 0 => match facts.now.silence() {
             Some(silence) => {
-                let phrase = of_all(Code::ComputationsRanWhenLastSeen, "running", running);
+                let phrase = with_total(Code::ComputationsRanWhenLastSeen, "running", running);
                 (Verdict::Unknown, phrase.with("silence", Value::Seconds(silence)))
             }
-            None => (Verdict::Notice, of_all(Code::ComputationsRunning, "running", running)),
+            None => (Verdict::Notice, with_total(Code::ComputationsRunning, "running", running)),
         },
         _ if failed > 0 => {
-            (Verdict::Notice, of_all(Code::EarlierComputationsUnfinished, "unfinished", failed))
+            (Verdict::Notice, with_total(Code::EarlierComputationsUnfinished, "unfinished", failed))
         }
-        _ => (Verdict::Good, Code::AllComputationsFinished.with("computations", computations(all))),
+        _ => (Verdict::Good, Code::AllComputationsFinished.with("computations", computations(total))),
     };
     Answer::measured(verdict, phrase)
-        .value(to_f64(done), "computations")
-        .share(share_of(to_f64(done), to_f64(all)))
-        .with_evidence(facts.shown.iter().map(run))
+        .value(to_f64(finished), "computations")
+        .share(share_of(to_f64(finished), to_f64(total)))
+        .with_evidence(facts.evidence.iter().map(computation_evidence))
 }
 
-fn nothing_submitted(facts: &FinishedFacts<'_>) -> Answer {
+fn answer_nothing_submitted(facts: &FinishedFacts<'_>) -> Answer {
     let tasks = Value::Count(facts.tasks, "tasks");
     if facts.tasks == 0 {
-        if let Some(why) = facts.partial {
-            return Answer::not_collected(Code::SubmissionUnknown).qualified([part_of_the_work(why)]);
+        if let Some(reason) = facts.partial {
+            return Answer::not_collected(Code::SubmissionUnknown).qualified([part_of_the_work(reason)]);
         }
         let code = match facts.now.closed_at {
             Some(_) => Code::NothingEverSubmitted,
@@ -145,20 +144,20 @@ fn nothing_submitted(facts: &FinishedFacts<'_>) -> Answer {
         .qualified([remedy(facts.missing, "TASKS")])
 }
 
-fn run(run: &RunEvidence) -> Evidence {
-    let code = match run.state {
+fn computation_evidence(computation: &ComputationEvidence) -> Evidence {
+    let code = match computation.state {
         State::Running => Code::ComputationRunning,
         State::Finished => Code::ComputationFinished,
         State::Erred => Code::ComputationFailed,
         State::Cancelled => Code::ComputationCancelled,
         State::Lost => Code::ComputationLost,
     };
-    let phrase = code.with("startedAt", Value::Time(run.started_at));
-    let evidence = match run.stopped_at {
-        Some(stop) => Evidence::of(phrase, (stop - run.started_at).as_seconds_f64(), "seconds"),
+    let phrase = code.with("startedAt", Value::Time(computation.started_at));
+    let evidence = match computation.stopped_at {
+        Some(stop) => Evidence::of(phrase, (stop - computation.started_at).as_seconds_f64(), "seconds"),
         None => Evidence::new(phrase),
     };
-    evidence.about(Subject::Computation(run.id.0, run.id.1))
+    evidence.about(Subject::Computation(computation.id.0, computation.id.1))
 }
 
 /// A group of similar errors of one cluster.
@@ -173,7 +172,7 @@ pub struct ErrorKind {
     /// The number of errors in this group.
     pub count: i64,
     /// The number of all errors of this origin.
-    pub of_origin: i64,
+    pub origin_count: i64,
 }
 
 /// A worker that died.
@@ -191,11 +190,11 @@ pub struct DeadWorker {
 
 /// The facts for the question about a cluster's exceptions.
 #[derive(Clone, Debug)]
-pub struct Exceptions<'a> {
+pub struct ExceptionFacts<'a> {
     /// The most common groups of each origin, by descending count.
     pub kinds: &'a [ErrorKind],
     /// Workers that died, if Dask itself failed.
-    pub dead: &'a [DeadWorker],
+    pub dead_workers: &'a [DeadWorker],
     /// The number of errors that the plugin recorded, stored or not.
     pub recorded: i64,
     /// The number of errors that the plugin discarded.
@@ -214,40 +213,41 @@ pub struct Exceptions<'a> {
 
 /// Answers whether exceptions occurred.
 #[must_use]
-pub fn answer_exceptions(facts: &Exceptions<'_>) -> Answer {
-    let of = |origin| facts.kinds.iter().find(|kind| kind.origin == origin).map_or(0, |kind| kind.of_origin);
-    let (user, dask, unknown) = (of(Origin::User), of(Origin::Dask), of(Origin::Unknown));
+pub fn answer_exceptions(facts: &ExceptionFacts<'_>) -> Answer {
+    let count_of =
+        |origin| facts.kinds.iter().find(|kind| kind.origin == origin).map_or(0, |kind| kind.origin_count);
+    let (user, dask, unknown) = (count_of(Origin::User), count_of(Origin::Dask), count_of(Origin::Unknown));
     let share = share_of(to_f64(facts.tasks_erred), to_f64(facts.tasks_erred + facts.tasks_succeeded));
-    let all = user + dask + unknown;
-    // Errors can be discarded by the plugin, refused, or older than the retention. The receipt knows only
-    // some of these.
-    let not_stored = facts.not_stored.max(facts.dropped).max(facts.recorded - all);
-    if all == 0 {
-        return without_exceptions(facts, not_stored, share);
+    let total = user + dask + unknown;
+    // The plugin may have discarded errors, the server refused them, and the retention deleted them. The
+    // receipts count only some of these.
+    let not_stored = facts.not_stored.max(facts.dropped).max(facts.recorded - total);
+    if total == 0 {
+        return answer_without_exceptions(facts, not_stored, share);
     }
     let exceptions = |count| Value::Count(count, "exceptions");
-    let some = |count: i64| (count > 0).then(|| exceptions(count));
+    let positive = |count: i64| (count > 0).then(|| exceptions(count));
     let phrase = match (user > 0, dask > 0, unknown > 0) {
         (true, false, false) => Phrase::from(Code::ExceptionsOfCode),
         (false, true, false) => Code::ExceptionsOfDask.into(),
         (false, false, _) => Code::ExceptionsOfUnknownCause.into(),
         (true, ..) => Code::ExceptionsOfCodeAndOthers
             .with("ofCode", exceptions(user))
-            .with_any("ofDask", some(dask))
-            .with_any("ofUnknownCause", some(unknown)),
+            .with_any("ofDask", positive(dask))
+            .with_any("ofUnknownCause", positive(unknown)),
         (false, true, true) => Code::ExceptionsOfDaskAndUnknownCause
             .with("ofDask", exceptions(dask))
             .with("ofUnknownCause", exceptions(unknown)),
     };
-    let phrase = phrase.with("exceptions", exceptions(all));
+    let phrase = phrase.with("exceptions", exceptions(total));
     let confidence = if not_stored > 0 { Confidence::Estimated } else { Confidence::Measured };
-    let more = some(not_stored).map(|count| Code::MoreNotStored.with("notStored", count));
+    let not_stored_phrase = positive(not_stored).map(|count| Code::MoreNotStored.with("notStored", count));
     // The most common group of each origin precedes all others.
-    let first_of = |origin| facts.kinds.iter().position(|kind| kind.origin == origin);
-    let firsts = [Origin::User, Origin::Dask, Origin::Unknown].map(first_of);
-    let (first, others): (Vec<_>, Vec<_>) =
-        facts.kinds.iter().enumerate().partition(|(place, _)| firsts.contains(&Some(*place)));
-    let kinds = first.into_iter().chain(others).map(|(_, kind)| {
+    let first_index = |origin| facts.kinds.iter().position(|kind| kind.origin == origin);
+    let first_indexes = [Origin::User, Origin::Dask, Origin::Unknown].map(first_index);
+    let (first_kinds, other_kinds): (Vec<_>, Vec<_>) =
+        facts.kinds.iter().enumerate().partition(|(index, _)| first_indexes.contains(&Some(*index)));
+    let kinds = first_kinds.into_iter().chain(other_kinds).map(|(_, kind)| {
         let code = match kind.origin {
             Origin::User => Code::ErrorsOfCode,
             Origin::Dask => Code::ErrorsOfDask,
@@ -260,7 +260,7 @@ pub fn answer_exceptions(facts: &Exceptions<'_>) -> Answer {
             None => evidence,
         }
     });
-    let dead = facts.dead.iter().map(|worker| {
+    let dead_workers = facts.dead_workers.iter().map(|worker| {
         let code = match worker.end {
             End::Memory => Code::WorkerKilled,
             _ => Code::WorkerLost,
@@ -270,26 +270,26 @@ pub fn answer_exceptions(facts: &Exceptions<'_>) -> Answer {
         evidence.about(Subject::Worker(worker.id.0, worker.id.1))
     });
     // Keeps room for both kinds of evidence if they exceed the limit together.
-    let room = super::MAX_EVIDENCE - facts.dead.len().min(2);
+    let max_kinds = super::MAX_EVIDENCE - facts.dead_workers.len().min(2);
     Answer::new(Verdict::Bad, confidence, phrase)
-        .qualified(more)
-        .value(to_f64(all), "exceptions")
+        .qualified(not_stored_phrase)
+        .value(to_f64(total), "exceptions")
         .share(share)
-        .with_evidence(kinds.take(room).chain(dead))
+        .with_evidence(kinds.take(max_kinds).chain(dead_workers))
 }
 
 /// Answers whether exceptions occurred if none is stored.
-fn without_exceptions(facts: &Exceptions<'_>, not_stored: i64, share: Option<f64>) -> Answer {
+fn answer_without_exceptions(facts: &ExceptionFacts<'_>, not_stored: i64, share: Option<f64>) -> Answer {
     let (failed, succeeded) = (facts.tasks_erred, facts.tasks_succeeded);
     let tasks = |count| Value::Count(count, "tasks");
-    if let Some(why) = facts.partial.filter(|_| failed + succeeded == 0) {
-        return Answer::not_collected(Code::FailuresUnknown).qualified([part_of_the_work(why)]);
+    if let Some(reason) = facts.partial.filter(|_| failed + succeeded == 0) {
+        return Answer::not_collected(Code::FailuresUnknown).qualified([part_of_the_work(reason)]);
     }
     if failed == 0 && not_stored <= 0 {
         let phrase = Code::NoExceptions.with("failed", tasks(failed)).with("succeeded", tasks(succeeded));
         return Answer::measured(Verdict::Good, phrase).value(0.0, "exceptions").share(share);
     }
-    let why = if facts.dropped > 0 && facts.missing == Missing::NotReported {
+    let reason = if facts.dropped > 0 && facts.missing == Missing::NotReported {
         Code::TooManyAtOnce.into()
     } else {
         remedy(facts.missing, "USER_ERRORS")
@@ -299,13 +299,13 @@ fn without_exceptions(facts: &Exceptions<'_>, not_stored: i64, share: Option<f64
     } else {
         Code::ExceptionsNotStored.with("recorded", Value::Count(not_stored, "exceptions"))
     };
-    Answer { verdict: Verdict::Bad, ..Answer::not_collected(phrase) }.qualified([why])
+    Answer { verdict: Verdict::Bad, ..Answer::not_collected(phrase) }.qualified([reason])
 }
 
 /// Answers what the cluster cost. `days` holds its usage by day. The answer names every amount: the costs
 /// by the account's rates, and the estimates for days without a rate.
 #[must_use]
-pub fn cost(rates: &RateCard, days: &BTreeMap<i64, Usage>) -> Answer {
+pub fn answer_cost(rates: &RateCard, days: &BTreeMap<i64, Usage>) -> Answer {
     if days.is_empty() {
         return Answer::not_collected(Code::NoUsage.with("hours", Value::Count(0, "hours")));
     }
@@ -335,20 +335,20 @@ pub fn cost(rates: &RateCard, days: &BTreeMap<i64, Usage>) -> Answer {
             .share(idle)
             .with_evidence([thread_hours]);
     }
-    let (priced, guessed): (Vec<&Cost>, Vec<&Cost>) =
+    let (priced, estimated): (Vec<&Cost>, Vec<&Cost>) =
         costs.iter().partition(|cost| cost.basis == Basis::RateCard);
-    let phrase = if guessed.is_empty() {
+    let phrase = if estimated.is_empty() {
         Phrase::from(Code::CostByRates)
     } else {
         let phrase = Code::CostPartlyEstimated.with("rate", estimated_rate());
-        phrase.with_any("estimated", guessed.iter().copied().map(amount))
+        phrase.with_any("estimated", estimated.iter().copied().map(amount))
     };
     let phrase = phrase.with_any("cost", priced.iter().copied().map(amount));
-    let part = |code: Code, cost: &Cost| Evidence::of(code, cost.amount(), cost.currency.clone());
-    let priced = priced.into_iter().map(|cost| part(Code::CostInCurrency, cost));
-    let guessed = guessed.into_iter().map(|cost| part(Code::CostWithoutRate, cost));
+    let evidence = |code: Code, cost: &Cost| Evidence::of(code, cost.amount(), cost.currency.clone());
+    let priced = priced.into_iter().map(|cost| evidence(Code::CostInCurrency, cost));
+    let estimated = estimated.into_iter().map(|cost| evidence(Code::CostWithoutRate, cost));
     Answer::new(Verdict::Unknown, Confidence::Estimated, phrase)
-        .with_evidence(priced.chain([thread_hours]).chain(guessed))
+        .with_evidence(priced.chain([thread_hours]).chain(estimated))
 }
 
 /// Returns the share of a cost that was paid for idle threads. Returns `None` if Dask does not report
@@ -368,10 +368,10 @@ pub(super) mod tests {
     use crate::domain::answer::why_running::tests::{at, now};
 
     /// Five tasks that succeeded.
-    pub(in crate::domain::answer) fn no_exceptions() -> Exceptions<'static> {
-        Exceptions {
+    pub(in crate::domain::answer) fn no_exceptions() -> ExceptionFacts<'static> {
+        ExceptionFacts {
             kinds: &[],
-            dead: &[],
+            dead_workers: &[],
             recorded: 0,
             dropped: 0,
             tasks_erred: 0,
@@ -382,13 +382,13 @@ pub(super) mod tests {
         }
     }
 
-    fn states(of: &[(State, i64, i64)]) -> Vec<ComputationStates> {
-        let state = |(state, count, last): &(State, i64, i64)| ComputationStates {
+    fn states(counts: &[(State, i64, i64)]) -> Vec<ComputationStateCount> {
+        let state = |(state, count, last_started): &(State, i64, i64)| ComputationStateCount {
             state: *state,
             count: *count,
-            last_started_at: at(*last),
+            last_started_at: at(*last_started),
         };
-        of.iter().map(state).collect()
+        counts.iter().map(state).collect()
     }
 
     #[test]
@@ -403,28 +403,28 @@ pub(super) mod tests {
             (vec![(Done, 2, 6), (Lost, 1, 7)], Lost, Verdict::Bad),
             (vec![(Done, 2, 7), (Lost, 1, 6)], Lost, Verdict::Notice),
         ];
-        for (of, deciding, verdict) in cases {
-            let states = states(&of);
-            assert_eq!(deciding_state(&states), Some(deciding), "{of:?}");
+        for (counts, expected_state, verdict) in cases {
+            let states = states(&counts);
+            assert_eq!(deciding_state(&states), Some(expected_state), "{counts:?}");
             let now = now();
             let facts = FinishedFacts {
                 states: &states,
-                shown: &[],
+                evidence: &[],
                 tasks: 1,
                 missing: Missing::NotReported,
                 partial: None,
                 now: &now,
             };
-            assert_eq!(answer_finished(&facts).verdict, verdict, "{of:?}");
+            assert_eq!(answer_finished(&facts).verdict, verdict, "{counts:?}");
         }
         assert_eq!(deciding_state(&[]), None);
     }
 
     #[test]
     fn exceptions_that_are_not_stored_are_not_none() {
-        let none = no_exceptions();
-        assert_eq!(answer_exceptions(&none).verdict, Verdict::Good);
-        let told = |facts: &Exceptions<'_>| {
+        let no_exceptions_stored = no_exceptions();
+        assert_eq!(answer_exceptions(&no_exceptions_stored).verdict, Verdict::Good);
+        let outcome = |facts: &ExceptionFacts<'_>| {
             let answer = answer_exceptions(facts);
             (answer.verdict, answer.confidence, answer.headline())
         };
@@ -433,11 +433,11 @@ pub(super) mod tests {
         let dropped = "3 exceptions were recorded, but not stored, because there were more at once than its scheduler \
                        keeps.";
         for (facts, headline) in [
-            (Exceptions { recorded: 1, ..none.clone() }, recorded),
-            (Exceptions { dropped: 3, ..none.clone() }, dropped),
-            (Exceptions { recorded: 3, dropped: 2, ..none }, dropped),
+            (ExceptionFacts { recorded: 1, ..no_exceptions_stored.clone() }, recorded),
+            (ExceptionFacts { dropped: 3, ..no_exceptions_stored.clone() }, dropped),
+            (ExceptionFacts { recorded: 3, dropped: 2, ..no_exceptions_stored }, dropped),
         ] {
-            assert_eq!(told(&facts), (Verdict::Bad, Confidence::NotCollected, headline.to_owned()));
+            assert_eq!(outcome(&facts), (Verdict::Bad, Confidence::NotCollected, headline.to_owned()));
         }
     }
 
@@ -454,7 +454,7 @@ pub(super) mod tests {
         let used = Usage { thread_us: 3_600_000_000, ..Usage::default() };
         let days = BTreeMap::from([(1, used), (2, used), (3, used)]);
         let rates = RateCard::new(vec![rate(2, "EUR"), rate(3, "USD")]);
-        let answer = cost(&rates, &days);
+        let answer = answer_cost(&rates, &days);
         assert_eq!(
             answer.headline(),
             "It cost 1.00 EUR and 1.00 USD by the account's rates, and 0.0500 USD on days without a rate, \

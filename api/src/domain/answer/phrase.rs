@@ -89,7 +89,10 @@ impl Phrase {
     /// Adds an argument.
     pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
         let template = self.code.template();
-        debug_assert!(placeholders(template).any(|known| known == name), "no {name} in {template:?}");
+        debug_assert!(
+            placeholders(template).any(|placeholder| placeholder == name),
+            "no {name} in {template:?}"
+        );
         self.arguments.push(Argument { name, value });
         self
     }
@@ -114,9 +117,9 @@ impl Phrase {
     pub(super) fn text_with_parts<'a>(&self, parts: impl Iterator<Item = &'a Self>) -> String {
         let parts: Vec<String> = parts.map(Self::text).collect();
         debug_assert!(parts.is_empty() || placeholders(self.code.template()).any(|name| name == PARTS));
-        let listed = (!parts.is_empty()).then(|| Value::Text(parts.join(", ")));
-        let listed = listed.map(|value| Argument { name: PARTS, value });
-        let arguments: Vec<Argument> = self.arguments.iter().cloned().chain(listed).collect();
+        let parts_argument = (!parts.is_empty()).then(|| Value::Text(parts.join(", ")));
+        let parts_argument = parts_argument.map(|value| Argument { name: PARTS, value });
+        let arguments: Vec<Argument> = self.arguments.iter().cloned().chain(parts_argument).collect();
         render(self.code.template(), &arguments)
     }
 
@@ -196,20 +199,21 @@ impl Value {
 
 /// Returns the text of a template with these arguments.
 pub(super) fn render(template: &str, arguments: &[Argument]) -> String {
-    let (mut text, mut rest) = (String::new(), template);
-    while let Some((before, inside, after)) = split_at_brackets(rest) {
+    let (mut text, mut remainder) = (String::new(), template);
+    while let Some((before, brackets, after)) = split_at_brackets(remainder) {
         text.push_str(before);
-        text.push_str(&match inside {
+        text.push_str(&match brackets {
             Brackets::Place(place) => fill_place(place, arguments),
             Brackets::Choice(choice) => {
-                let is_given = |name: &str| arguments.iter().any(|argument| argument.name == name);
-                let chosen = alternatives(choice).into_iter().find(|text| placeholders(text).all(is_given));
-                chosen.map(|chosen| render(chosen, arguments)).unwrap_or_default()
+                let has_argument = |name: &str| arguments.iter().any(|argument| argument.name == name);
+                let alternative =
+                    alternatives(choice).into_iter().find(|text| placeholders(text).all(has_argument));
+                alternative.map(|alternative| render(alternative, arguments)).unwrap_or_default()
             }
         });
-        rest = after;
+        remainder = after;
     }
-    text + rest
+    text + remainder
 }
 
 /// The first pair of brackets in a template, with its content.
@@ -221,13 +225,13 @@ enum Brackets<'a> {
 }
 
 fn split_at_brackets(template: &str) -> Option<(&str, Brackets<'_>, &str)> {
-    let at = template.find(['{', '['])?;
-    let (before, rest) = template.split_at(at);
-    if let Some(rest) = rest.strip_prefix('{') {
-        let (place, after) = rest.split_once('}')?;
-        return Some((before, Brackets::Place(place), after));
+    let index = template.find(['{', '['])?;
+    let (before, remainder) = template.split_at(index);
+    if let Some(remainder) = remainder.strip_prefix('{') {
+        let (placeholder, after) = remainder.split_once('}')?;
+        return Some((before, Brackets::Place(placeholder), after));
     }
-    let (choice, after) = rest[1..].split_once(']')?;
+    let (choice, after) = remainder[1..].split_once(']')?;
     Some((before, Brackets::Choice(choice), after))
 }
 
@@ -244,35 +248,35 @@ fn alternatives(choice: &str) -> Vec<&str> {
 
 /// Returns the names of the arguments in a template.
 fn placeholders(template: &str) -> impl Iterator<Item = &str> {
-    template.split('{').skip(1).filter_map(|rest| rest.split(['}', ':']).next())
+    template.split('{').skip(1).filter_map(|remainder| remainder.split(['}', ':']).next())
 }
 
-fn fill_place(place: &str, arguments: &[Argument]) -> String {
-    let (name, words) = place.split_once(':').unzip();
-    let name = name.unwrap_or(place);
+fn fill_place(placeholder: &str, arguments: &[Argument]) -> String {
+    let (name, forms) = placeholder.split_once(':').unzip();
+    let name = name.unwrap_or(placeholder);
     let values: Vec<&Value> =
         arguments.iter().filter(|argument| argument.name == name).map(|argument| &argument.value).collect();
     debug_assert!(!values.is_empty(), "there is no argument {name}");
-    let Some((one, many)) = words.and_then(|words: &str| words.split_once('/')) else {
+    let Some((singular, plural)) = forms.and_then(|forms: &str| forms.split_once('/')) else {
         return list_in_words(&values);
     };
-    let is_one = matches!(values[..], [Value::Count(1, _) | Value::Items(1, _)]);
-    if is_one { one.to_owned() } else { many.to_owned() }
+    let is_singular = matches!(values[..], [Value::Count(1, _) | Value::Items(1, _)]);
+    if is_singular { singular.to_owned() } else { plural.to_owned() }
 }
 
 fn list_in_words(values: &[&Value]) -> String {
-    let words: Vec<String> = values.iter().map(|value| value.in_words()).collect();
-    match (&words[..], values) {
-        ([words @ .., last], [Value::Section(_) | Value::Items(..), _, ..]) => {
-            format!("{} and {last}", words.join(", "))
+    let texts: Vec<String> = values.iter().map(|value| value.in_words()).collect();
+    match (&texts[..], values) {
+        ([texts @ .., last], [Value::Section(_) | Value::Items(..), _, ..]) => {
+            format!("{} and {last}", texts.join(", "))
         }
-        _ => words.join(" and "),
+        _ => texts.join(" and "),
     }
 }
 
 /// Formats a count of further items of a section.
 fn more_items_text(section: &str, count: i64) -> String {
-    let (one, many) = match section {
+    let (singular, plural) = match section {
         "computations" => ("more computation", "more computations"),
         "usage" => ("more hour of usage", "more hours of usage"),
         "samples" => ("more sample", "more samples"),
@@ -283,7 +287,7 @@ fn more_items_text(section: &str, count: i64) -> String {
         "thread_history" => ("more change of the threads", "more changes of the threads"),
         _ => ("more item", "more items"),
     };
-    super::count_text(count, one, many)
+    super::count_text(count, singular, plural)
 }
 
 #[cfg(test)]

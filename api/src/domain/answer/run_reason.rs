@@ -129,7 +129,7 @@ pub struct RunFacts {
     /// The scheduler's own idle timeout, in seconds. `None` if it has none.
     pub own_timeout_seconds: Option<f64>,
     /// The consequence of the account's idle policy.
-    pub course: IdleVerdict,
+    pub idle_verdict: IdleVerdict,
     /// The time until which a user keeps it alive.
     pub kept_until: Option<DateTime<Utc>>,
     /// The time of the stop request.
@@ -143,9 +143,9 @@ pub struct RunFacts {
 pub fn run_reasons(facts: &RunFacts) -> Vec<RunReason> {
     match facts.state {
         State::Closed => Vec::new(),
-        State::Lost => vec![lost(facts)],
-        State::Closing if facts.is_silent => vec![lost(facts), stopping(facts)],
-        _ if facts.is_silent => vec![lost(facts)],
+        State::Lost => vec![lost_reason(facts)],
+        State::Closing if facts.is_silent => vec![lost_reason(facts), stopping(facts)],
+        _ if facts.is_silent => vec![lost_reason(facts)],
         State::Closing => [vec![stopping(facts)], work_reasons(facts)].concat(),
         State::Starting | State::Running | State::Idle if facts.idle_since.is_none() => work_reasons(facts),
         State::Starting | State::Running | State::Idle => {
@@ -183,10 +183,10 @@ impl RunReason {
     }
 }
 
-fn lost(facts: &RunFacts) -> RunReason {
-    let silent = (facts.at - facts.last_seen_at).as_seconds_f64().max(0.0);
+fn lost_reason(facts: &RunFacts) -> RunReason {
+    let silence = (facts.at - facts.last_seen_at).as_seconds_f64().max(0.0);
     RunReason::new(RunReasonCode::Lost)
-        .with("silence", Value::Seconds(silent))
+        .with("silence", Value::Seconds(silence))
         .with("lastSeen", Value::Time(facts.last_seen_at))
         .since(Some(facts.last_seen_at))
 }
@@ -201,20 +201,20 @@ fn work_reasons(facts: &RunFacts) -> Vec<RunReason> {
     if facts.idle_since.is_some() {
         return Vec::new();
     }
-    let counted = |code, name, count: Option<i64>| {
+    let count_reason = |code, name, count: Option<i64>| {
         let count = count.filter(|count| *count > 0)?;
         Some(RunReason::new(code).with(name, Value::Count(count, name)).count(count))
     };
-    let on_workers = |reason: RunReason| reason.with("workers", Value::Count(facts.workers, "workers"));
-    let known = [
-        counted(Processing, "tasks", facts.processing).map(on_workers),
-        counted(Queued, "tasks", facts.queued),
-        counted(NoWorker, "tasks", facts.no_worker).map(on_workers),
-        counted(GraphUpdate, "graphs", facts.graph_updates),
+    let with_workers = |reason: RunReason| reason.with("workers", Value::Count(facts.workers, "workers"));
+    let reported = [
+        count_reason(Processing, "tasks", facts.processing).map(with_workers),
+        count_reason(Queued, "tasks", facts.queued),
+        count_reason(NoWorker, "tasks", facts.no_worker).map(with_workers),
+        count_reason(GraphUpdate, "graphs", facts.graph_updates),
     ];
-    let mut reasons: Vec<RunReason> = known.into_iter().flatten().collect();
+    let mut reasons: Vec<RunReason> = reported.into_iter().flatten().collect();
     if reasons.is_empty() {
-        let waiting = counted(Waiting, "tasks", facts.waiting);
+        let waiting = count_reason(Waiting, "tasks", facts.waiting);
         reasons.push(waiting.unwrap_or_else(|| RunReason::not_collected(Processing)));
     }
     reasons
@@ -258,13 +258,14 @@ fn no_stop_reasons(facts: &RunFacts) -> Vec<RunReason> {
     if let Some(until) = facts.kept_until.filter(|until| *until > facts.at) {
         reasons.push(RunReason::new(KeptAlive).with("until", Value::Time(until)));
     }
-    match facts.course {
+    match facts.idle_verdict {
         IdleVerdict::Exempt => reasons.push(RunReason::new(Exempt)),
         IdleVerdict::Timed(times) if times.stops => {
             // No stop comes at a time that no clock shows.
-            let at = DateTime::from_timestamp_millis(times.stop_at(facts.at.timestamp_millis()));
-            let stop = |at| RunReason::new(WithinTimeout).with("stopsAt", Value::Time(at)).since(since);
-            reasons.extend(at.map(stop));
+            let stops_at = DateTime::from_timestamp_millis(times.stop_at(facts.at.timestamp_millis()));
+            let stop =
+                |stops_at| RunReason::new(WithinTimeout).with("stopsAt", Value::Time(stops_at)).since(since);
+            reasons.extend(stops_at.map(stop));
         }
         IdleVerdict::NoPolicy | IdleVerdict::Timed(_) | IdleVerdict::Busy
             if facts.own_timeout_seconds.is_none() =>
@@ -304,7 +305,7 @@ mod tests {
             graph_updates: None,
             clients: 0,
             own_timeout_seconds: None,
-            course: IdleVerdict::NoPolicy,
+            idle_verdict: IdleVerdict::NoPolicy,
             kept_until: None,
             stop_at: None,
             at: at(1_000),
@@ -338,10 +339,10 @@ mod tests {
         let waiting = RunFacts { waiting: Some(1), state: State::Closing, ..busy() };
         let stopping = "It is to stop, which its scheduler learns with the answer to its next report.";
         assert_eq!(details(&waiting), [stopping, "1 task waits for others, and none runs."]);
-        let unknown = "Its scheduler says that it has work; which, is not collected.";
-        assert_eq!(details(&busy()), [unknown]);
+        let expected_detail = "Its scheduler says that it has work; which, is not collected.";
+        assert_eq!(details(&busy()), [expected_detail]);
         let idle = RunFacts { state: State::Idle, idle_since: Some(at(100)), ..busy() };
-        let held = RunFacts { clients: 1, memory: Some(4), had_work: false, ..idle.clone() };
+        let held_by_client = RunFacts { clients: 1, memory: Some(4), had_work: false, ..idle.clone() };
         let adaptive =
             "Whether an adaptive cluster keeps a minimum of workers is not collected: Dask does not tell.";
         let expected = [
@@ -350,13 +351,13 @@ mod tests {
             adaptive,
             "The account has no idle policy that stops clusters.",
         ];
-        assert_eq!(details(&held), expected);
-        let kept = RunFacts {
+        assert_eq!(details(&held_by_client), expected);
+        let kept_alive = RunFacts {
             clients: 2,
             memory: None,
             own_timeout_seconds: Some(1_200.0),
             kept_until: Some(at(1_001)),
-            course: IdleVerdict::Exempt,
+            idle_verdict: IdleVerdict::Exempt,
             ..idle
         };
         let expected = [
@@ -366,12 +367,12 @@ mod tests {
             "It is kept alive until 2026-11-20 11:16:41 UTC.",
             "One of its tags exempts it from the account's idle policy.",
         ];
-        assert_eq!(details(&kept), expected);
+        assert_eq!(details(&kept_alive), expected);
     }
 
     #[test]
     fn work_is_told_as_far_as_it_is_known() {
-        let all = RunFacts {
+        let working = RunFacts {
             processing: Some(3),
             queued: Some(2),
             no_worker: Some(1),
@@ -385,12 +386,12 @@ mod tests {
             (Code::NoWorker, Some(1)),
             (Code::GraphUpdate, Some(1)),
         ];
-        assert_eq!(codes(&all), expected);
+        assert_eq!(codes(&working), expected);
         let waiting = RunFacts { waiting: Some(9), ..busy() };
         assert_eq!(codes(&waiting), [(Code::Waiting, Some(9))]);
-        let untold = run_reasons(&RunFacts { processing: None, ..busy() });
-        assert_eq!(untold[0].confidence, Confidence::NotCollected);
-        let closing = RunFacts { state: State::Closing, stop_at: Some(at(995)), ..all };
+        let reasons = run_reasons(&RunFacts { processing: None, ..busy() });
+        assert_eq!(reasons[0].confidence, Confidence::NotCollected);
+        let closing = RunFacts { state: State::Closing, stop_at: Some(at(995)), ..working };
         assert_eq!(codes(&closing)[0], (Code::Stopping, None));
         assert_eq!(codes(&closing).len(), 5);
         assert_eq!(codes(&RunFacts { state: State::Closed, ..busy() }), []);
@@ -414,30 +415,33 @@ mod tests {
     fn what_keeps_an_idle_cluster() {
         let idle = RunFacts { state: State::Idle, idle_since: Some(at(100)), workers: 0, ..busy() };
         assert_eq!(codes(&idle), [(Code::NoPolicy, None)]);
-        let held = RunFacts { clients: 1, memory: Some(4), workers: 3, had_work: false, ..idle.clone() };
+        let held_by_client =
+            RunFacts { clients: 1, memory: Some(4), workers: 3, had_work: false, ..idle.clone() };
         let expected = [
             (Code::NeverHadWork, None),
             (Code::ClientHoldsResults, Some(4)),
             (Code::AdaptiveMinimum, Some(3)),
             (Code::NoPolicy, None),
         ];
-        assert_eq!(codes(&held), expected);
-        let own = RunFacts { own_timeout_seconds: Some(1_200.0), ..idle.clone() };
-        assert_eq!(codes(&own), [(Code::WithinTimeout, None)]);
+        assert_eq!(codes(&held_by_client), expected);
+        let with_own_timeout = RunFacts { own_timeout_seconds: Some(1_200.0), ..idle.clone() };
+        assert_eq!(codes(&with_own_timeout), [(Code::WithinTimeout, None)]);
         let policy = |mode| IdlePolicy { mode, timeout_seconds: Some(1_200), ..IdlePolicy::default() };
         let idleness = IdleFacts { idle_since: Some(at(100).timestamp_millis()), ..IdleFacts::default() };
-        let stopped = RunFacts { course: policy(Mode::Stop).verdict_for(&idleness), ..own.clone() };
-        assert_eq!(codes(&stopped), [(Code::WithinTimeout, None), (Code::WithinTimeout, None)]);
+        let with_stop_policy =
+            RunFacts { idle_verdict: policy(Mode::Stop).verdict_for(&idleness), ..with_own_timeout.clone() };
+        assert_eq!(codes(&with_stop_policy), [(Code::WithinTimeout, None), (Code::WithinTimeout, None)]);
         assert_eq!(
-            run_reasons(&stopped)[1].detail(),
+            run_reasons(&with_stop_policy)[1].detail(),
             "The account's idle policy stops it at 2026-11-20 11:21:40 UTC, if it stays idle."
         );
-        let warned = RunFacts { course: policy(Mode::Warn).verdict_for(&idleness), ..idle.clone() };
-        assert_eq!(codes(&warned), [(Code::NoPolicy, None)]);
-        let exempt = RunFacts { course: IdleVerdict::Exempt, ..idle.clone() };
+        let with_warn_policy =
+            RunFacts { idle_verdict: policy(Mode::Warn).verdict_for(&idleness), ..idle.clone() };
+        assert_eq!(codes(&with_warn_policy), [(Code::NoPolicy, None)]);
+        let exempt = RunFacts { idle_verdict: IdleVerdict::Exempt, ..idle.clone() };
         assert_eq!(codes(&exempt), [(Code::Exempt, None)]);
-        let kept = RunFacts { kept_until: Some(at(1_001)), ..exempt };
-        assert_eq!(codes(&kept), [(Code::KeptAlive, None), (Code::Exempt, None)]);
+        let kept_alive = RunFacts { kept_until: Some(at(1_001)), ..exempt };
+        assert_eq!(codes(&kept_alive), [(Code::KeptAlive, None), (Code::Exempt, None)]);
         assert_eq!(codes(&RunFacts { kept_until: Some(at(1_000)), ..idle }), [(Code::NoPolicy, None)]);
     }
 }

@@ -38,9 +38,9 @@ impl ClusterNow {
     /// Returns the seconds since the last report if they exceed the allowed silence.
     #[must_use]
     pub fn silence(&self) -> Option<f64> {
-        let silent = self.at - self.last_seen_at;
-        let is_silent = silent.num_milliseconds() > silence_allowed_ms(self.interval_seconds);
-        (self.closed_at.is_none() && is_silent).then(|| silent.as_seconds_f64())
+        let elapsed = self.at - self.last_seen_at;
+        let is_silent = elapsed.num_milliseconds() > silence_allowed_ms(self.interval_seconds);
+        (self.closed_at.is_none() && is_silent).then(|| elapsed.as_seconds_f64())
     }
 }
 
@@ -72,23 +72,23 @@ pub struct WhyRunning<'a> {
 #[must_use]
 pub fn answer_why_running(facts: &WhyRunning<'_>) -> Answer {
     let now = facts.now;
-    if let Some(closed) = now.closed_at {
-        let since = (now.at - closed).as_seconds_f64().max(0.0);
-        let (closed, age) = (Value::Time(closed), Value::Seconds(since));
+    if let Some(closed_at) = now.closed_at {
+        let closed_seconds = (now.at - closed_at).as_seconds_f64().max(0.0);
+        let (closed_at, age) = (Value::Time(closed_at), Value::Seconds(closed_seconds));
         let (verdict, phrase) = if now.is_end_known {
             let reason = now.close_reason.clone().map(Value::Text);
-            let phrase = Code::ClusterClosed.with("closed", closed).with("age", age);
+            let phrase = Code::ClusterClosed.with("closed", closed_at).with("age", age);
             (Verdict::Good, phrase.with_any("reason", reason))
         } else {
-            (Verdict::Unknown, Code::ImportEnded.with("ended", closed).with("age", age))
+            (Verdict::Unknown, Code::ImportEnded.with("ended", closed_at).with("age", age))
         };
-        return Answer::measured(verdict, phrase).value(since, "seconds");
+        return Answer::measured(verdict, phrase).value(closed_seconds, "seconds");
     }
-    if let Some(silent) = now.silence() {
+    if let Some(silence) = now.silence() {
         let phrase = Code::ClusterSilent
-            .with("silence", Value::Seconds(silent))
+            .with("silence", Value::Seconds(silence))
             .with("interval", Value::Seconds(now.interval_seconds));
-        return Answer::measured(Verdict::Unknown, phrase).value(silent, "seconds");
+        return Answer::measured(Verdict::Unknown, phrase).value(silence, "seconds");
     }
     let counts = [
         (Code::TasksProcessing, facts.processing, "tasks"),
@@ -101,7 +101,7 @@ pub fn answer_why_running(facts: &WhyRunning<'_>) -> Answer {
         count.filter(|count| *count > 0).map(|count| Evidence::of(code, to_f64(count), unit))
     });
     let answer = match now.idle_since {
-        Some(since) => answer_idle(facts, since),
+        Some(idle_since) => answer_idle(facts, idle_since),
         None => answer_working(facts),
     };
     let answer = answer.with_evidence(counts);
@@ -113,39 +113,44 @@ pub fn answer_why_running(facts: &WhyRunning<'_>) -> Answer {
 }
 
 fn answer_working(facts: &WhyRunning<'_>) -> Answer {
-    let some = |count: Option<i64>| count.filter(|count| *count > 0);
+    let positive = |count: Option<i64>| count.filter(|count| *count > 0);
     let tasks = |count| Value::Count(count, "tasks");
-    let on_workers = |code: Code| code.with("workers", Value::Count(facts.now.workers, "workers"));
+    let with_workers = |code: Code| code.with("workers", Value::Count(facts.now.workers, "workers"));
     let answer = |verdict, phrase: Phrase, count, unit: &'static str| {
         Answer::measured(verdict, phrase).value(to_f64(count), unit)
     };
-    if let Some(count) = some(facts.processing) {
-        let stuck = some(facts.no_worker);
+    if let Some(count) = positive(facts.processing) {
+        let stuck = positive(facts.no_worker);
         let verdict = if stuck.is_some() { Verdict::Notice } else { Verdict::Good };
-        let phrase = on_workers(Code::TasksAreProcessed).with("tasks", tasks(count));
+        let phrase = with_workers(Code::TasksAreProcessed).with("tasks", tasks(count));
         return answer(verdict, phrase.with_any("unrunnable", stuck.map(tasks)), count, "tasks");
     }
-    if let Some(count) = some(facts.no_worker) {
-        let phrase = on_workers(Code::NoWorkerMayRunTasks).with("tasks", tasks(count));
+    if let Some(count) = positive(facts.no_worker) {
+        let phrase = with_workers(Code::NoWorkerMayRunTasks).with("tasks", tasks(count));
         return answer(Verdict::Bad, phrase, count, "tasks");
     }
-    if let Some(count) = some(facts.queued) {
+    if let Some(count) = positive(facts.queued) {
         let verdict = if facts.now.workers == 0 { Verdict::Bad } else { Verdict::Notice };
-        return answer(verdict, on_workers(Code::TasksAreQueued).with("tasks", tasks(count)), count, "tasks");
+        return answer(
+            verdict,
+            with_workers(Code::TasksAreQueued).with("tasks", tasks(count)),
+            count,
+            "tasks",
+        );
     }
-    if let Some(count) = some(facts.graph_updates) {
+    if let Some(count) = positive(facts.graph_updates) {
         let phrase = Code::SchedulerProcessesGraphs.with("graphs", Value::Count(count, "graphs"));
         return answer(Verdict::Good, phrase, count, "graphs");
     }
-    if let Some(count) = some(facts.waiting) {
-        let phrase = on_workers(Code::TasksWait).with("tasks", tasks(count));
+    if let Some(count) = positive(facts.waiting) {
+        let phrase = with_workers(Code::TasksWait).with("tasks", tasks(count));
         return answer(Verdict::Notice, phrase, count, "tasks");
     }
     if facts.processing.is_none() {
-        let answer = Answer::not_collected(on_workers(Code::WorkNotSampled));
+        let answer = Answer::not_collected(with_workers(Code::WorkNotSampled));
         return Answer { verdict: Verdict::Good, ..answer };
     }
-    answer(Verdict::Notice, on_workers(Code::NoTasksNotIdle).with("tasks", tasks(0)), 0, "tasks")
+    answer(Verdict::Notice, with_workers(Code::NoTasksNotIdle).with("tasks", tasks(0)), 0, "tasks")
 }
 
 fn answer_idle(facts: &WhyRunning<'_>, since: DateTime<Utc>) -> Answer {
@@ -205,14 +210,14 @@ pub(super) mod tests {
 
     #[test]
     fn silence_is_several_intervals_and_not_a_short_time() {
-        let silent = |seconds: i64, interval: f64| {
+        let silence_after = |seconds: i64, interval: f64| {
             let last_seen_at = now().at - TimeDelta::seconds(seconds);
             ClusterNow { last_seen_at, interval_seconds: interval, ..now() }.silence()
         };
-        assert_eq!(silent(45, 15.0), None);
-        assert_eq!(silent(46, 15.0), Some(46.0));
-        assert_eq!(silent(30, 1.0), None);
-        assert_eq!(silent(31, 1.0), Some(31.0));
+        assert_eq!(silence_after(45, 15.0), None);
+        assert_eq!(silence_after(46, 15.0), Some(46.0));
+        assert_eq!(silence_after(30, 1.0), None);
+        assert_eq!(silence_after(31, 1.0), Some(31.0));
         let closed = ClusterNow { closed_at: Some(at(0)), last_seen_at: at(-100_000), ..now() };
         assert_eq!(closed.silence(), None);
     }
@@ -220,34 +225,40 @@ pub(super) mod tests {
     #[test]
     fn what_keeps_a_cluster_is_told_in_an_order() {
         let now = now();
-        let nothing = nothing_to_do(&now);
-        let said = |facts: &WhyRunning<'_>| {
+        let no_work = nothing_to_do(&now);
+        let verdict_and_value = |facts: &WhyRunning<'_>| {
             let answer = answer_why_running(facts);
             (answer.verdict, answer.value.map(|(value, unit)| format!("{value} {unit}")))
         };
         let tasks = |count: i64| Some(format!("{count} tasks"));
-        let queued = WhyRunning { queued: Some(4), ..nothing.clone() };
-        assert_eq!(said(&queued), (Verdict::Notice, tasks(4)));
+        let queued = WhyRunning { queued: Some(4), ..no_work.clone() };
+        assert_eq!(verdict_and_value(&queued), (Verdict::Notice, tasks(4)));
         let unrunnable = WhyRunning { no_worker: Some(3), ..queued.clone() };
-        assert_eq!(said(&unrunnable), (Verdict::Bad, tasks(3)));
-        let both = WhyRunning { processing: Some(7), ..unrunnable };
-        assert_eq!(said(&both), (Verdict::Notice, tasks(7)));
-        assert_eq!(said(&WhyRunning { no_worker: None, ..both }), (Verdict::Good, tasks(7)));
-        assert_eq!(said(&WhyRunning { waiting: Some(2), ..nothing.clone() }), (Verdict::Notice, tasks(2)));
-        assert_eq!(said(&nothing), (Verdict::Notice, tasks(0)));
-        let grown = WhyRunning { processing: None, graph_updates: Some(1), ..nothing.clone() };
-        assert_eq!(said(&grown), (Verdict::Good, Some("1 graphs".to_owned())));
-        let untold = answer_why_running(&WhyRunning { processing: None, ..nothing.clone() });
-        assert_eq!((untold.confidence, untold.value), (Confidence::NotCollected, None));
+        assert_eq!(verdict_and_value(&unrunnable), (Verdict::Bad, tasks(3)));
+        let with_processing = WhyRunning { processing: Some(7), ..unrunnable };
+        assert_eq!(verdict_and_value(&with_processing), (Verdict::Notice, tasks(7)));
+        assert_eq!(
+            verdict_and_value(&WhyRunning { no_worker: None, ..with_processing }),
+            (Verdict::Good, tasks(7))
+        );
+        assert_eq!(
+            verdict_and_value(&WhyRunning { waiting: Some(2), ..no_work.clone() }),
+            (Verdict::Notice, tasks(2))
+        );
+        assert_eq!(verdict_and_value(&no_work), (Verdict::Notice, tasks(0)));
+        let with_graph = WhyRunning { processing: None, graph_updates: Some(1), ..no_work.clone() };
+        assert_eq!(verdict_and_value(&with_graph), (Verdict::Good, Some("1 graphs".to_owned())));
+        let unreported = answer_why_running(&WhyRunning { processing: None, ..no_work.clone() });
+        assert_eq!((unreported.confidence, unreported.value), (Confidence::NotCollected, None));
         // The counts of the last sample do not keep an idle scheduler running.
-        let rested = ClusterNow { idle_since: Some(at(-1_000)), ..now.clone() };
-        let idle = WhyRunning { now: &rested, processing: Some(7), ..nothing };
-        assert_eq!(said(&idle), (Verdict::Bad, Some("1990 seconds".to_owned())));
-        let held = WhyRunning { memory: Some(5), clients: 2, ..idle };
-        assert_eq!(said(&held), (Verdict::Bad, Some("5 results".to_owned())));
-        let stopping = ClusterNow { stop_requested: true, ..now.clone() };
-        let told = answer_why_running(&WhyRunning { now: &stopping, ..queued });
-        assert_eq!(told.verdict, Verdict::Notice);
-        assert!(told.headline().starts_with("It was requested to stop"), "{}", told.headline());
+        let idle_now = ClusterNow { idle_since: Some(at(-1_000)), ..now.clone() };
+        let idle = WhyRunning { now: &idle_now, processing: Some(7), ..no_work };
+        assert_eq!(verdict_and_value(&idle), (Verdict::Bad, Some("1990 seconds".to_owned())));
+        let held_by_client = WhyRunning { memory: Some(5), clients: 2, ..idle };
+        assert_eq!(verdict_and_value(&held_by_client), (Verdict::Bad, Some("5 results".to_owned())));
+        let stopping_now = ClusterNow { stop_requested: true, ..now.clone() };
+        let answer = answer_why_running(&WhyRunning { now: &stopping_now, ..queued });
+        assert_eq!(answer.verdict, Verdict::Notice);
+        assert!(answer.headline().starts_with("It was requested to stop"), "{}", answer.headline());
     }
 }

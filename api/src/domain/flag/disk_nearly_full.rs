@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.9,
     unit: "share",
     lasting_seconds: 0,
-    say: |value, _| format!("{} of a worker's disk were in use.", percent(value)),
+    sentence: |value, _| format!("{} of a worker's disk were in use.", percent(value)),
     verdict: |rule, facts, _| {
         let used = facts.workers.iter().flat_map(|(worker, readings)| {
             let free = readings.share(Metric::DiskFree, Metric::DiskTotal);

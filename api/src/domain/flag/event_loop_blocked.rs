@@ -17,16 +17,16 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.2,
     unit: "seconds",
     lasting_seconds: 30,
-    say: |value, _| format!("An event loop took {} for a tick.", format_duration(value)),
+    sentence: |value, _| format!("An event loop took {} for a tick.", format_duration(value)),
     verdict: |rule, facts, _| {
         let ticks = facts.workers.iter().flat_map(|(worker, readings)| {
             readings.values_of(Metric::EventLoop).map(|(at, tick)| (*worker, at, tick))
         });
         let mut track = worst_worker_values(ticks);
         for (at, tick) in facts.cluster.values_of(Metric::SchedulerEventLoop) {
-            let found = track.entry(at).or_insert((tick, None));
-            if tick > found.0 {
-                *found = (tick, None);
+            let slowest_tick = track.entry(at).or_insert((tick, None));
+            if tick > slowest_tick.0 {
+                *slowest_tick = (tick, None);
             }
         }
         evaluate_threshold(rule, &track, facts.at)

@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.3,
     unit: "share",
     lasting_seconds: 60,
-    say: |value, _| format!("The GIL was busy {} of the time on the median worker.", percent(value)),
+    sentence: |value, _| format!("The GIL was busy {} of the time on the median worker.", percent(value)),
     verdict: |rule, facts, _| {
         evaluate_threshold(rule, &cluster_values(facts.cluster.values_of(Metric::GilContention)), facts.at)
     },

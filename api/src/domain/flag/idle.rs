@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.0,
     unit: "seconds",
     lasting_seconds: 0,
-    say: |value, _| format!("There was nothing to do for {}.", format_duration(value)),
+    sentence: |value, _| format!("There was nothing to do for {}.", format_duration(value)),
     verdict: |rule, facts, flag| {
         let Some(since) = facts.idle_since else { return Verdict::Over(facts.at) };
         let value = seconds(facts.at - since);

@@ -18,31 +18,31 @@ pub(super) fn cluster_values(values: impl Iterator<Item = (i64, f64)>) -> Values
 pub(super) fn worst_worker_values(values: impl Iterator<Item = (WorkerId, i64, f64)>) -> ValuesByTime {
     let mut track = ValuesByTime::new();
     for (worker, at, value) in values {
-        let found = track.entry(at).or_insert((value, Some(worker)));
-        if value > found.0 {
-            *found = (value, Some(worker));
+        let worst = track.entry(at).or_insert((value, Some(worker)));
+        if value > worst.0 {
+            *worst = (value, Some(worker));
         }
     }
     track
 }
 
 /// Evaluates a rule. It holds if the value has been at or above the threshold for long enough, and it is
-/// over if the value has been below `clears` for as long.
+/// over if the value has been below `clear_threshold` for as long.
 pub(super) fn evaluate_threshold(rule: &Rule, track: &ValuesByTime, at: i64) -> Verdict {
-    let lasting = rule.lasting_seconds * 1_000;
-    let Some((last, _)) = track.last_key_value() else {
+    let min_duration_ms = rule.lasting_seconds * 1_000;
+    let Some((last_time, _)) = track.last_key_value() else {
         // Without measurements the problem counts as over.
         return Verdict::Over(at);
     };
-    let run = |is_part: &dyn Fn(f64) -> bool| {
-        let readings = track.iter().rev().take_while(|(_, (value, _))| is_part(*value));
-        let first = readings.map(|(at, _)| *at).last()?;
-        (last - first >= lasting).then_some(first)
+    let find_run_start = |is_in_run: &dyn Fn(f64) -> bool| {
+        let readings = track.iter().rev().take_while(|(_, (value, _))| is_in_run(*value));
+        let start = readings.map(|(at, _)| *at).last()?;
+        (last_time - start >= min_duration_ms).then_some(start)
     };
-    if let Some(since) = run(&|value| value >= rule.threshold) {
+    if let Some(since) = find_run_start(&|value| value >= rule.threshold) {
         let worst = track.range(since..).map(|(_, reading)| *reading);
         let (value, worker) = worst.fold((f64::MIN, None), |a, b| if b.0 > a.0 { b } else { a });
         return Verdict::Holds(Finding { since, value, worker, ..Finding::default() });
     }
-    run(&|value| value < rule.clear_threshold).map_or(Verdict::Unclear, Verdict::Over)
+    find_run_start(&|value| value < rule.clear_threshold).map_or(Verdict::Unclear, Verdict::Over)
 }

@@ -17,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 5.0,
     unit: "errors in 10 minutes",
     lasting_seconds: 0,
-    say: |value, _| format!("{value} tasks erred within 10 minutes."),
+    sentence: |value, _| format!("{value} tasks erred within 10 minutes."),
     verdict: |rule, facts, _| {
         let count: i64 = facts.errors.iter().map(|errors| errors.count).sum();
         #[expect(clippy::cast_precision_loss, reason = "counts of errors are far below 2^53")]

@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.7,
     unit: "share",
     lasting_seconds: 60,
-    say: |value, _| format!("The workers used {} of their memory.", percent(value)),
+    sentence: |value, _| format!("The workers used {} of their memory.", percent(value)),
     verdict: |rule, facts, _| {
         let used = facts.cluster.share(Metric::MemoryProcess, Metric::MemoryLimit);
         evaluate_threshold(rule, &cluster_values(used), facts.at)

@@ -53,7 +53,7 @@ pub struct Rule {
     pub unit: &'static str,
     /// The time for which the value must last, on either side, in seconds.
     pub lasting_seconds: i64,
-    say: fn(f64, Option<&str>) -> String,
+    sentence: fn(f64, Option<&str>) -> String,
     verdict: fn(&Self, &FlagFacts, Option<&Flag>) -> Verdict,
 }
 
@@ -68,7 +68,7 @@ impl Rule {
     /// Describes the problem in one sentence.
     #[must_use]
     pub fn describe(&self, value: f64, name: Option<&str>) -> String {
-        (self.say)(value, name)
+        (self.sentence)(value, name)
     }
 
     /// Returns the threshold for an account's clusters. The account can configure its own idle timeout.
@@ -214,18 +214,19 @@ pub fn needs_largest_function(facts: &FlagFacts) -> bool {
 
 /// Returns the changes to the flags of a cluster.
 #[must_use]
-pub fn decide(facts: &FlagFacts, known: &[Flag]) -> Decision {
+pub fn decide(facts: &FlagFacts, flags: &[Flag]) -> Decision {
     let mut decision = Decision::default();
     for rule in RULES {
-        let of_kind = || known.iter().filter(|flag| flag.kind == rule.kind);
-        let lasting = of_kind().find(|flag| flag.is_open());
+        let flags_of_kind = || flags.iter().filter(|flag| flag.kind == rule.kind);
+        let open_flag = flags_of_kind().find(|flag| flag.is_open());
         let threshold = rule.threshold_of(facts.idle_timeout_seconds);
-        let mut flag = match ((rule.verdict)(rule, facts, lasting), lasting) {
+        let mut flag = match ((rule.verdict)(rule, facts, open_flag), open_flag) {
             (Verdict::Holds(finding), Some(flag)) => flag.with_worse_values(finding),
             (Verdict::Holds(finding), None) => {
-                let last = of_kind().max_by_key(|flag| flag.ended_key);
-                match last.filter(|last| finding.since.saturating_sub(last.ended_key) <= REOPENS_WITHIN) {
-                    Some(last) => Flag { ended_key: NOT_ENDED_KEY, ..last.with_worse_values(finding) },
+                let latest = flags_of_kind().max_by_key(|flag| flag.ended_key);
+                match latest.filter(|latest| finding.since.saturating_sub(latest.ended_key) <= REOPENS_WITHIN)
+                {
+                    Some(latest) => Flag { ended_key: NOT_ENDED_KEY, ..latest.with_worse_values(finding) },
                     None => Flag::new(finding, rule.kind, threshold),
                 }
             }
@@ -236,16 +237,17 @@ pub fn decide(facts: &FlagFacts, known: &[Flag]) -> Decision {
         if facts.is_over && flag.is_open() {
             flag.ended_key = facts.at.max(flag.since);
         }
-        if known.iter().all(|known| *known != flag) {
+        if flags.iter().all(|stored| *stored != flag) {
             decision.changed.push(flag);
         }
     }
-    let new = decision.changed.iter().filter(|flag| flag.id.is_none()).count();
-    let mut ended: Vec<&Flag> = known.iter().filter(|flag| !flag.is_open()).collect();
-    ended.sort_by_key(|flag| flag.ended_key);
-    let stays = |flag: &&&Flag| decision.changed.iter().all(|changed| changed.id != flag.id);
-    let too_many = (known.len() + new).saturating_sub(MAX_FLAGS);
-    decision.removed = ended.iter().filter(stays).take(too_many).filter_map(|flag| flag.id).collect();
+    let new_flags = decision.changed.iter().filter(|flag| flag.id.is_none()).count();
+    let mut ended_flags: Vec<&Flag> = flags.iter().filter(|flag| !flag.is_open()).collect();
+    ended_flags.sort_by_key(|flag| flag.ended_key);
+    let is_unchanged = |flag: &&&Flag| decision.changed.iter().all(|changed| changed.id != flag.id);
+    let too_many = (flags.len() + new_flags).saturating_sub(MAX_FLAGS);
+    decision.removed =
+        ended_flags.iter().filter(is_unchanged).take(too_many).filter_map(|flag| flag.id).collect();
     decision
 }
 

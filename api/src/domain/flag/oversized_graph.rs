@@ -28,7 +28,7 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 100_000.0,
     unit: "tasks",
     lasting_seconds: 0,
-    say: |value, name| match name {
+    sentence: |value, name| match name {
         Some(name) => format!("The scheduler held {value} tasks, of {name} most."),
         None => format!("The scheduler held {value} tasks."),
     },

@@ -16,7 +16,9 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.02,
     unit: "share",
     lasting_seconds: 60,
-    say: |value, _| format!("Results as large as {} of the workers' memory lay on disk.", percent(value)),
+    sentence: |value, _| {
+        format!("Results as large as {} of the workers' memory lay on disk.", percent(value))
+    },
     verdict: |rule, facts, _| {
         let spilled = facts.cluster.share(Metric::MemorySpilled, Metric::MemoryLimit);
         evaluate_threshold(rule, &cluster_values(spilled), facts.at)

@@ -25,16 +25,16 @@ fn memory(values: &[f64]) -> FlagFacts {
 
 /// Returns the flags after each step. Each step sees the flags that the steps before left.
 fn history(steps: &[FlagFacts]) -> Vec<Vec<(i64, i64, f64)>> {
-    let mut known: Vec<Flag> = Vec::new();
+    let mut stored_flags: Vec<Flag> = Vec::new();
     let mut ids = 1_u128..;
     let steps = steps.iter().map(|facts| {
-        for mut flag in decide(facts, &known).changed {
+        for mut flag in decide(facts, &stored_flags).changed {
             flag.id = flag.id.or_else(|| ids.next().map(|id| FlagId(uuid::Uuid::from_u128(id))));
-            known.retain(|known| known.id != flag.id);
-            known.push(flag);
+            stored_flags.retain(|stored| stored.id != flag.id);
+            stored_flags.push(flag);
         }
-        assert!(decide(facts, &known).is_empty(), "the same again changes nothing: {facts:?}");
-        known.iter().map(|flag| (flag.since - AT, flag.ended_key, flag.value)).collect()
+        assert!(decide(facts, &stored_flags).is_empty(), "the same again changes nothing: {facts:?}");
+        stored_flags.iter().map(|flag| (flag.since - AT, flag.ended_key, flag.value)).collect()
     });
     steps.collect()
 }
@@ -78,7 +78,7 @@ fn a_text_says_no_more_than_the_fields() {
 
 #[test]
 fn a_value_has_to_last_and_to_fall_for_long_enough() {
-    for (values, expected, what) in [
+    for (values, expected, case) in [
         (vec![80.0; 5], Some((-60_000, NOT_ENDED_KEY, 0.8)), "at the threshold for a minute"),
         (vec![80.0; 4], None, "for less"),
         (vec![79.9; 9], None, "below"),
@@ -86,16 +86,16 @@ fn a_value_has_to_last_and_to_fall_for_long_enough() {
         (vec![10.0, 80.0, 80.0, 95.0, 80.0, 85.0], Some((-60_000, NOT_ENDED_KEY, 0.95)), "the worst counts"),
     ] {
         let flags = history(&[memory(&values)]).remove(0);
-        assert_eq!(flags, expected.into_iter().collect::<Vec<_>>(), "{what}");
+        assert_eq!(flags, expected.into_iter().collect::<Vec<_>>(), "{case}");
     }
-    let later = |seconds: i64, values: &[f64]| {
+    let facts_after = |seconds: i64, values: &[f64]| {
         let mut facts = memory(values);
         facts.at += seconds * 1_000;
-        let moved = facts
+        let shares = facts
             .cluster
             .share(Metric::MemoryProcess, Metric::MemoryLimit)
             .map(|(at, share)| (at, 100.0 * share));
-        facts.cluster = moved.fold(Readings::default(), |readings, (at, value)| {
+        facts.cluster = shares.fold(Readings::default(), |readings, (at, value)| {
             let at = at + seconds * 1_000;
             readings.with(at, Metric::MemoryProcess, value).with(at, Metric::MemoryLimit, 100.0)
         });
@@ -104,13 +104,13 @@ fn a_value_has_to_last_and_to_fall_for_long_enough() {
     let high = vec![90.0; 5];
     let steps = [
         memory(&high),
-        later(60, &[90.0, 70.0, 70.0, 75.0, 79.0]),
-        later(120, &[69.0, 71.0, 69.0, 69.0, 69.0]),
-        later(180, &[69.0, 69.0, 69.0, 69.0, 69.0]),
+        facts_after(60, &[90.0, 70.0, 70.0, 75.0, 79.0]),
+        facts_after(120, &[69.0, 71.0, 69.0, 69.0, 69.0]),
+        facts_after(180, &[69.0, 69.0, 69.0, 69.0, 69.0]),
         // Within ten minutes the flag reopens. After that a new one is created.
-        later(700, &[95.0; 5]),
-        later(1_000, &[60.0; 5]),
-        later(2_000, &[85.0; 5]),
+        facts_after(700, &[95.0; 5]),
+        facts_after(1_000, &[60.0; 5]),
+        facts_after(2_000, &[85.0; 5]),
     ];
     let end = |seconds: i64| AT + seconds * 1_000;
     let history = history(&steps);
@@ -142,25 +142,25 @@ fn only(facts: &FlagFacts) -> Flag {
 
 #[test]
 fn the_worst_worker_is_named() {
-    let of =
+    let worker_readings =
         |number, values: &[f64]| (worker(number), share(Metric::MemoryProcess, Metric::MemoryLimit, values));
     let facts = |workers| FlagFacts { at: AT, workers, ..FlagFacts::default() };
     let flag = only(&facts(vec![
-        of(1, &[10.0, 10.0, 10.0]),
-        of(2, &[81.0, 85.0, 82.0]),
-        of(3, &[80.0, 80.0, 80.0]),
+        worker_readings(1, &[10.0, 10.0, 10.0]),
+        worker_readings(2, &[81.0, 85.0, 82.0]),
+        worker_readings(3, &[80.0, 80.0, 80.0]),
     ]));
     assert_eq!(
         (flag.kind, flag.worker, flag.since),
         (ClusterFlagKind::WorkerMemoryPressure, Some(worker(2)), AT - 30_000)
     );
     assert!((flag.value - 0.85).abs() < 1e-12);
-    assert_eq!(decide(&facts(vec![of(1, &[80.0, 79.0, 80.0])]), &[]), Decision::default());
+    assert_eq!(decide(&facts(vec![worker_readings(1, &[80.0, 79.0, 80.0])]), &[]), Decision::default());
 }
 
 #[test]
 fn half_of_the_workers_without_a_task_are_too_many() {
-    let of = |number, executing: f64, ready: f64| {
+    let worker_readings = |number, executing: f64, ready: f64| {
         let readings = (0..5).fold(Readings::default(), |readings, back| {
             let at = AT - back * 15_000;
             readings.with(at, Metric::TasksExecuting, executing).with(at, Metric::TasksReady, ready)
@@ -176,11 +176,34 @@ fn half_of_the_workers_without_a_task_are_too_many() {
             .collect::<Vec<_>>()
     };
     let unbalanced = |value, number| vec![(ClusterFlagKind::UnbalancedWorkers, value, Some(worker(number)))];
-    assert_eq!(kinds(vec![of(1, 0.0, 0.0), of(2, 4.0, 10.0)]), unbalanced(0.5, 2));
-    assert_eq!(kinds(vec![of(1, 0.0, 0.0), of(2, 4.0, 20.0), of(3, 0.0, 0.0)]), unbalanced(2.0 / 3.0, 2));
-    assert_eq!(kinds(vec![of(1, 0.0, 0.0), of(2, 4.0, 9.0)]), [], "that is soon done");
-    assert_eq!(kinds(vec![of(1, 1.0, 0.0), of(2, 4.0, 90.0)]), [], "all have something");
-    assert_eq!(kinds(vec![of(1, 0.0, 0.0), of(2, 4.0, 90.0), of(3, 4.0, 0.0)]), [], "most have something");
+    assert_eq!(kinds(vec![worker_readings(1, 0.0, 0.0), worker_readings(2, 4.0, 10.0)]), unbalanced(0.5, 2));
+    assert_eq!(
+        kinds(vec![
+            worker_readings(1, 0.0, 0.0),
+            worker_readings(2, 4.0, 20.0),
+            worker_readings(3, 0.0, 0.0)
+        ]),
+        unbalanced(2.0 / 3.0, 2)
+    );
+    assert_eq!(
+        kinds(vec![worker_readings(1, 0.0, 0.0), worker_readings(2, 4.0, 9.0)]),
+        [],
+        "that is soon done"
+    );
+    assert_eq!(
+        kinds(vec![worker_readings(1, 1.0, 0.0), worker_readings(2, 4.0, 90.0)]),
+        [],
+        "all have something"
+    );
+    assert_eq!(
+        kinds(vec![
+            worker_readings(1, 0.0, 0.0),
+            worker_readings(2, 4.0, 90.0),
+            worker_readings(3, 4.0, 0.0)
+        ]),
+        [],
+        "most have something"
+    );
 }
 
 #[test]
@@ -196,11 +219,11 @@ fn a_cluster_keeps_so_many_flags_and_the_newest() {
         error_group: None,
         name: None,
     };
-    let known: Vec<Flag> = (0..MAX_FLAGS).map(ended).collect();
-    assert_eq!(decide(&memory(&[10.0; 5]), &known), Decision::default());
-    let decision = decide(&memory(&[90.0; 5]), &known);
+    let stored_flags: Vec<Flag> = (0..MAX_FLAGS).map(ended).collect();
+    assert_eq!(decide(&memory(&[10.0; 5]), &stored_flags), Decision::default());
+    let decision = decide(&memory(&[90.0; 5]), &stored_flags);
     assert_eq!(decision.changed.len(), 1);
-    assert_eq!(decision.removed, [known[0].id.expect("it has one")]);
+    assert_eq!(decision.removed, [stored_flags[0].id.expect("it has one")]);
 }
 
 #[test]
@@ -211,9 +234,9 @@ fn versions_are_compared_where_they_are_told() {
     let packages = |list: Packages| -> BTreeMap<String, Option<String>> {
         list.iter().map(|(name, version)| ((*name).to_owned(), version.map(str::to_owned))).collect()
     };
-    let differing = |all: &[(Option<&str>, Packages)]| {
-        let packages: Vec<_> = all.iter().map(|(_, list)| packages(list)).collect();
-        let processes = all.iter().zip(&packages);
+    let differing = |versions: &[(Option<&str>, Packages)]| {
+        let packages: Vec<_> = versions.iter().map(|(_, list)| packages(list)).collect();
+        let processes = versions.iter().zip(&packages);
         super::mismatched_packages(
             processes.map(|((python, _), packages)| Process { python: *python, packages }),
         )

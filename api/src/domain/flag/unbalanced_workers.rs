@@ -25,7 +25,9 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.25,
     unit: "share",
     lasting_seconds: 60,
-    say: |value, _| format!("{} of the workers had no task, while many were ready on one.", percent(value)),
+    sentence: |value, _| {
+        format!("{} of the workers had no task, while many were ready on one.", percent(value))
+    },
     verdict: |rule, facts, _| evaluate_threshold(rule, &idle_workers(&facts.workers), facts.at),
 };
 
@@ -49,7 +51,7 @@ fn idle_workers(workers: &[(WorkerId, Readings)]) -> ValuesByTime {
             if executing + ready == 0.0 {
                 moment.idle += 1.0;
             }
-            if moment.busiest.is_none_or(|(most, _)| ready > most) {
+            if moment.busiest.is_none_or(|(most_ready, _)| ready > most_ready) {
                 moment.busiest = Some((ready, *worker));
             }
         }

@@ -21,7 +21,9 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 1.0,
     unit: "packages",
     lasting_seconds: 0,
-    say: |_, name| format!("Not all processes have the same version of {}.", name.unwrap_or("all packages")),
+    sentence: |_, name| {
+        format!("Not all processes have the same version of {}.", name.unwrap_or("all packages"))
+    },
     verdict: |_, facts, _| {
         if facts.mismatches.is_empty() {
             return Verdict::Over(facts.at);

@@ -16,7 +16,7 @@ pub(super) const RULE: Rule = Rule {
     clear_threshold: 0.7,
     unit: "share",
     lasting_seconds: 30,
-    say: |value, _| format!("A worker used {} of its memory.", percent(value)),
+    sentence: |value, _| format!("A worker used {} of its memory.", percent(value)),
     verdict: |rule, facts, _| {
         let used = facts.workers.iter().flat_map(|(worker, readings)| {
             let shares = readings.share(Metric::MemoryProcess, Metric::MemoryLimit);

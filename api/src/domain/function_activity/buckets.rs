@@ -48,7 +48,7 @@ impl ActivityBuckets {
     /// Returns [`TooManyFunctions`] if the functions take too much memory.
     pub fn add(&mut self, start: i64, activity: &Activity) -> Result<(), TooManyFunctions> {
         for (function, values) in activity.functions() {
-            let times = (0_i64..).map(|place| start + place * INTERVAL_MILLISECONDS);
+            let times = (0_i64..).map(|index| start + index * INTERVAL_MILLISECONDS);
             let active = times.zip(values).filter(|(_, value)| **value > 0).filter_map(|(at, value)| {
                 Some((self.window.bucket_of(at, INTERVAL_MILLISECONDS)?, u64::from(*value)))
             });
@@ -60,11 +60,11 @@ impl ActivityBuckets {
                 self.bytes += FUNCTION_BYTES + function.len();
             }
             let buckets = self.functions.entry(function.to_owned()).or_default();
-            let before = buckets.len();
+            let previous_count = buckets.len();
             for (bucket, value) in active {
                 *buckets.entry(bucket).or_default() += value;
             }
-            self.bytes += BUCKET_BYTES * (buckets.len() - before);
+            self.bytes += BUCKET_BYTES * (buckets.len() - previous_count);
             if self.bytes > MAX_BYTES {
                 return Err(TooManyFunctions);
             }
@@ -76,16 +76,16 @@ impl ActivityBuckets {
     /// and one of all others.
     #[must_use]
     pub fn columns(&self, count: usize) -> ActivityColumns {
-        let mut named: Vec<(&str, u64, &BTreeMap<i64, u64>)> = self
+        let mut ranked: Vec<(&str, u64, &BTreeMap<i64, u64>)> = self
             .functions
             .iter()
             .filter(|(function, _)| *function != OTHERS)
             .map(|(function, buckets)| (function.as_str(), buckets.values().sum(), buckets))
             .collect();
-        named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-        let rest = named.split_off(count.min(named.len()));
+        ranked.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        let unlisted = ranked.split_off(count.min(ranked.len()));
         let mut others = self.functions.get(OTHERS).cloned().unwrap_or_default();
-        for (bucket, value) in rest.iter().flat_map(|(_, _, buckets)| buckets.iter()) {
+        for (bucket, value) in unlisted.iter().flat_map(|(_, _, buckets)| buckets.iter()) {
             *others.entry(*bucket).or_default() += value;
         }
         let extent = self.extent();
@@ -99,7 +99,7 @@ impl ActivityBuckets {
         };
         ActivityColumns {
             started_at: extent.map(|(first, _)| first),
-            functions: named.into_iter().map(function).collect(),
+            functions: ranked.into_iter().map(function).collect(),
             others: threads(&others),
             compute_seconds: to_seconds(self.functions.values().flat_map(BTreeMap::values).sum()),
         }
@@ -115,10 +115,10 @@ impl ActivityBuckets {
     /// Returns the mean number of occupied threads in each bucket from the first to the last one.
     fn threads(&self, (first, last): (i64, i64), buckets: &BTreeMap<i64, u64>) -> Vec<f64> {
         let width = self.window.width_seconds();
-        let place = |at: i64| usize::try_from((at - first) / (1_000 * width)).unwrap_or_default();
-        let mut threads = vec![0.0; place(last) + 1];
+        let index = |at: i64| usize::try_from((at - first) / (1_000 * width)).unwrap_or_default();
+        let mut threads = vec![0.0; index(last) + 1];
         for (at, value) in buckets {
-            threads[place(*at)] = round_mean(to_seconds(*value) / to_seconds(100 * width.unsigned_abs()));
+            threads[index(*at)] = round_mean(to_seconds(*value) / to_seconds(100 * width.unsigned_abs()));
         }
         threads
     }

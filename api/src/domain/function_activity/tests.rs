@@ -66,14 +66,14 @@ proptest! {
 
     #[test]
     fn merging_commutes_and_is_idempotent(a in raw(), b in raw(), c in raw()) {
-        let merged = |parts: &[&Vec<Raw>]| {
+        let merged = |chunks: &[&Vec<Raw>]| {
             // The merge goes through the packed form each time, as with the storage of consecutive
             // reports.
-            parts.iter().fold(pack(&Activity::default()), |packed, part| {
-                let mut known = unpack(&packed).unwrap();
-                let before = known.clone();
-                assert_eq!(known.merge(&activity(part)), known != before);
-                pack(&known)
+            chunks.iter().fold(pack(&Activity::default()), |packed, chunk| {
+                let mut stored = unpack(&packed).unwrap();
+                let previous = stored.clone();
+                assert_eq!(stored.merge(&activity(chunk)), stored != previous);
+                pack(&stored)
             })
         };
         let expected = merged(&[&a, &b, &c]);
@@ -112,11 +112,11 @@ fn functions_without_a_name_or_with_a_very_long_one_are_others() {
     let (long, longer) = ("x".repeat(MAX_NAME_BYTES), "x".repeat(MAX_NAME_BYTES + 1));
     let mut report = minute(&[("", [1.0; 4]), (long.as_str(), [2.0; 4]), (longer.as_str(), [3.0; 4])]);
     activity.add_minute(0, &report);
-    let all = |value: u32| (0..4).map(|place| (place, value)).collect::<Vec<_>>();
-    assert_eq!(contents(&activity), [("", all(400)), (long.as_str(), all(200))]);
+    let constant_values = |value: u32| (0..4).map(|index| (index, value)).collect::<Vec<_>>();
+    assert_eq!(contents(&activity), [("", constant_values(400)), (long.as_str(), constant_values(200))]);
     report.other_compute_seconds = report.functions.first().map(|function| function.compute_seconds);
     activity.add_minute(0, &report);
-    assert_eq!(contents(&activity), [("", all(500)), (long.as_str(), all(200))]);
+    assert_eq!(contents(&activity), [("", constant_values(500)), (long.as_str(), constant_values(200))]);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn the_first_of_too_many_functions_stay_whatever_the_order() {
     assert_eq!(forward, fill(&mut names.iter().rev()));
     assert_eq!(forward.len(), MAX_FUNCTIONS);
     assert_eq!(forward.functions().last().unwrap().0, names[MAX_FUNCTIONS - 2]);
-    let mut more = forward.clone();
-    assert!(!more.merge(&fill(&mut names[MAX_FUNCTIONS..].iter())));
+    let mut merged = forward.clone();
+    assert!(!merged.merge(&fill(&mut names[MAX_FUNCTIONS..].iter())));
     assert_eq!(unpack(&pack(&forward)), Ok(forward));
 }
 
@@ -159,10 +159,10 @@ fn versions_that_are_not_known_are_not_guessed_at() {
 fn twenty_functions_take_some_two_kilobytes_in_ten_minutes() {
     let names: Vec<String> = (0..20).map(|number| format!("function-with-a-name-{number}")).collect();
     let mut activity = Activity::default();
-    for (minute, place) in (0..10_u32).zip(0..) {
+    for (minute, minute_index) in (0..10_u32).zip(0..) {
         for (name, number) in names.iter().zip(0_u32..) {
             let values = [0, 1, 2, 3].map(|n| (minute * 7_919 + number * 104_729 + n * 31) % 6_000);
-            activity.raise(name, 4 * place, &values);
+            activity.raise(name, 4 * minute_index, &values);
         }
     }
     let bytes = pack(&activity).len();
@@ -184,29 +184,30 @@ fn the_integral_of_all_columns_is_the_compute_time() {
     }
     let columns = buckets.columns(2);
     assert_eq!(columns.started_at, Some(600_000));
-    let named: Vec<(&str, f64)> =
+    let named_functions: Vec<(&str, f64)> =
         columns.functions.iter().map(|function| (&*function.prefix, function.compute_seconds)).collect();
-    assert_eq!(named, [("sum", 63.0), ("inc", 60.0)]);
+    assert_eq!(named_functions, [("sum", 63.0), ("inc", 60.0)]);
     // 22 buckets of 30 s: those from 600 s on, and those from 1,200 s on with 6 s of `inc`.
-    let of = |places: &[(usize, f64)]| {
+    let bucket_values = |nonzero_values: &[(usize, f64)]| {
         let mut values = vec![0.0; 22];
-        for (place, value) in places {
-            values[*place] = *value;
+        for (index, value) in nonzero_values {
+            values[*index] = *value;
         }
         values
     };
-    assert_eq!(columns.functions[0].threads, of(&[(21, 2.1)]));
-    assert_eq!(columns.functions[1].threads, of(&[(0, 0.8), (1, 1.0), (20, 0.2)]));
-    assert_eq!(columns.others, of(&[(0, 0.05), (1, 1.5)]));
-    let all = columns.functions.iter().map(|function| &function.threads).chain([&columns.others]);
-    let integral: f64 = all.flatten().map(|threads| 30.0 * threads).sum();
+    assert_eq!(columns.functions[0].threads, bucket_values(&[(21, 2.1)]));
+    assert_eq!(columns.functions[1].threads, bucket_values(&[(0, 0.8), (1, 1.0), (20, 0.2)]));
+    assert_eq!(columns.others, bucket_values(&[(0, 0.05), (1, 1.5)]));
+    let columns_of_threads =
+        columns.functions.iter().map(|function| &function.threads).chain([&columns.others]);
+    let integral: f64 = columns_of_threads.flatten().map(|threads| 30.0 * threads).sum();
     assert!((integral - columns.compute_seconds).abs() < 1e-9, "{integral}");
     assert!((columns.compute_seconds - 169.5).abs() < 1e-9, "{}", columns.compute_seconds);
     // Without activity there are no buckets.
     let empty = ActivityBuckets::new(window(0, 600_000, 15)).columns(20);
-    let nothing =
+    let no_columns =
         ActivityColumns { started_at: None, functions: vec![], others: vec![], compute_seconds: 0.0 };
-    assert_eq!(empty, nothing);
+    assert_eq!(empty, no_columns);
 }
 
 #[test]

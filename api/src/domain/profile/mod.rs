@@ -58,23 +58,23 @@ impl Profile {
         roots.map(|node| node.total).fold(0_i64, i64::saturating_add)
     }
 
-    /// Returns the profile without nodes of fewer than `samples` samples, and with at most the `most`
+    /// Returns the profile without nodes of fewer than `samples` samples, and with at most the `max_nodes`
     /// most expensive nodes.
     #[must_use]
-    pub fn pruned(&self, samples: f64, most: usize) -> Self {
+    pub fn pruned(&self, samples: f64, max_nodes: usize) -> Self {
         let mut costs: Vec<i64> = self.nodes.iter().map(|node| node.total).collect();
         costs.sort_unstable_by(|a, b| b.cmp(a));
-        let too_cheap = costs.get(most).copied().unwrap_or(-1);
+        let too_cheap = costs.get(max_nodes).copied().unwrap_or(-1);
         let mut merge = Merge::default();
-        let mut kept: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
+        let mut indexes: Vec<Option<usize>> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
-            let parent = node.parent.map_or(Some(None), |parent| kept[parent].map(Some));
+            let parent = node.parent.map_or(Some(None), |parent| indexes[parent].map(Some));
             #[expect(clippy::cast_precision_loss, reason = "counts of samples are far below 2^53")]
-            let counts = node.total as f64 >= samples && node.total > too_cheap;
+            let is_expensive = node.total as f64 >= samples && node.total > too_cheap;
             let index = parent
-                .filter(|_| counts)
+                .filter(|_| is_expensive)
                 .map(|parent| merge.node(parent, &self.frames[node.frame], node.own, node.total));
-            kept.push(index);
+            indexes.push(index);
         }
         merge.profile()
     }
@@ -97,20 +97,20 @@ impl Profile {
         let identity = |frame: &Frame| Frame { text: None, ..frame.clone() };
         let frames: HashMap<Frame, usize> =
             self.frames.iter().enumerate().map(|(index, frame)| (identity(frame), index)).collect();
-        let places: HashMap<(Option<usize>, usize), usize> =
+        let node_indexes: HashMap<(Option<usize>, usize), usize> =
             self.nodes.iter().enumerate().map(|(index, node)| ((node.parent, node.frame), index)).collect();
-        let theirs: Vec<Option<usize>> =
+        let frame_indexes: Vec<Option<usize>> =
             part.frames.iter().map(|frame| frames.get(&identity(frame)).copied()).collect();
         let mut counts = vec![Counts::default(); self.nodes.len()];
-        let mut here: Vec<Option<usize>> = Vec::with_capacity(part.nodes.len());
+        let mut indexes: Vec<Option<usize>> = Vec::with_capacity(part.nodes.len());
         for node in &part.nodes {
-            let parent = node.parent.map_or(Some(None), |parent| here[parent].map(Some));
-            let place = parent.zip(theirs[node.frame]).and_then(|key| places.get(&key)).copied();
-            if let Some(place) = place {
-                counts[place].own = counts[place].own.saturating_add(node.own);
-                counts[place].total = counts[place].total.saturating_add(node.total);
+            let parent = node.parent.map_or(Some(None), |parent| indexes[parent].map(Some));
+            let index = parent.zip(frame_indexes[node.frame]).and_then(|key| node_indexes.get(&key)).copied();
+            if let Some(index) = index {
+                counts[index].own = counts[index].own.saturating_add(node.own);
+                counts[index].total = counts[index].total.saturating_add(node.total);
             }
-            here.push(place);
+            indexes.push(index);
         }
         counts
     }
@@ -138,10 +138,10 @@ pub struct Merge {
 impl Merge {
     /// Adds a profile.
     pub fn add(&mut self, profile: &Profile) {
-        let mut here: Vec<usize> = Vec::with_capacity(profile.nodes.len());
+        let mut indexes: Vec<usize> = Vec::with_capacity(profile.nodes.len());
         for node in &profile.nodes {
-            let parent = node.parent.map(|parent| here[parent]);
-            here.push(self.node(parent, &profile.frames[node.frame], node.own, node.total));
+            let parent = node.parent.map(|parent| indexes[parent]);
+            indexes.push(self.node(parent, &profile.frames[node.frame], node.own, node.total));
         }
     }
 
@@ -164,9 +164,9 @@ impl Merge {
             self.frames.push(Frame { text: None, ..frame.clone() });
             self.frames.len() - 1
         });
-        let known = &mut self.frames[index].text;
-        if frame.text > *known {
-            known.clone_from(&frame.text);
+        let longest_text = &mut self.frames[index].text;
+        if frame.text > *longest_text {
+            longest_text.clone_from(&frame.text);
         }
         index
     }
@@ -176,34 +176,34 @@ impl Merge {
     pub fn profile(&self) -> Profile {
         let ordered: BTreeMap<&Frame, usize> =
             self.frames.iter().enumerate().map(|(index, frame)| (frame, index)).collect();
-        let mut places = vec![0; self.frames.len()];
-        for (place, index) in ordered.values().enumerate() {
-            places[*index] = place;
+        let mut frame_positions = vec![0; self.frames.len()];
+        for (position, index) in ordered.values().enumerate() {
+            frame_positions[*index] = position;
         }
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
-        let mut waiting: Vec<usize> = Vec::new();
+        let mut pending: Vec<usize> = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
-            node.parent.map_or(&mut waiting, |parent| &mut children[parent]).push(index);
+            node.parent.map_or(&mut pending, |parent| &mut children[parent]).push(index);
         }
         // The stack is sorted so that the next node is last.
         let by_cost = |a: &usize, b: &usize| {
             let (a, b) = (&self.nodes[*a], &self.nodes[*b]);
-            a.total.cmp(&b.total).then(places[b.frame].cmp(&places[a.frame]))
+            a.total.cmp(&b.total).then(frame_positions[b.frame].cmp(&frame_positions[a.frame]))
         };
-        waiting.sort_by(by_cost);
-        let mut here = vec![0; self.nodes.len()];
+        pending.sort_by(by_cost);
+        let mut node_positions = vec![0; self.nodes.len()];
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        while let Some(index) = waiting.pop() {
+        while let Some(index) = pending.pop() {
             let node = self.nodes[index];
-            here[index] = nodes.len();
+            node_positions[index] = nodes.len();
             nodes.push(Node {
-                parent: node.parent.map(|parent| here[parent]),
-                frame: places[node.frame],
+                parent: node.parent.map(|parent| node_positions[parent]),
+                frame: frame_positions[node.frame],
                 ..node
             });
-            let mut below = std::mem::take(&mut children[index]);
-            below.sort_by(by_cost);
-            waiting.append(&mut below);
+            let mut child_nodes = std::mem::take(&mut children[index]);
+            child_nodes.sort_by(by_cost);
+            pending.append(&mut child_nodes);
         }
         Profile { frames: ordered.into_keys().cloned().collect(), nodes }
     }
@@ -223,15 +223,15 @@ mod tests {
 
     #[test]
     fn the_same_paths_are_summed_and_others_kept() {
-        let one = Profile {
+        let first_profile = Profile {
             frames: vec![frame(2, None), frame(1, Some("x"))],
             nodes: vec![node(None, 1, 1, 4), node(Some(0), 0, 3, 3)],
         };
-        let other = Profile {
+        let second_profile = Profile {
             frames: vec![frame(1, None), frame(2, Some("y")), frame(3, None)],
             nodes: vec![node(None, 0, 2, 9), node(Some(0), 2, 7, 7), node(None, 1, 1, 1)],
         };
-        let both = Profile {
+        let sum = Profile {
             frames: vec![frame(1, Some("x")), frame(2, Some("y")), frame(3, None)],
             nodes: vec![
                 node(None, 0, 3, 13),
@@ -240,9 +240,9 @@ mod tests {
                 node(None, 1, 1, 1),
             ],
         };
-        assert_eq!(merge([&one, &other]), both);
-        assert_eq!(merge([&other, &one]), both);
-        assert_eq!(merge([&both, &Profile::default()]), both);
+        assert_eq!(merge([&first_profile, &second_profile]), sum);
+        assert_eq!(merge([&second_profile, &first_profile]), sum);
+        assert_eq!(merge([&sum, &Profile::default()]), sum);
     }
 
     #[test]
@@ -251,8 +251,8 @@ mod tests {
             frames: vec![frame(1, None), frame(2, None), frame(3, None)],
             nodes: vec![node(None, 0, 90, 100), node(Some(0), 1, 9, 9), node(Some(0), 2, 1, 1)],
         }]);
-        let lines = |samples, most| {
-            profile.pruned(samples, most).frames.iter().map(|frame| frame.line).collect::<Vec<_>>()
+        let lines = |samples, max_nodes| {
+            profile.pruned(samples, max_nodes).frames.iter().map(|frame| frame.line).collect::<Vec<_>>()
         };
         assert_eq!(lines(0.0, 10), [1, 2, 3]);
         assert_eq!(lines(1.1, 10), [1, 2]);
@@ -262,24 +262,24 @@ mod tests {
 
     #[test]
     fn a_sum_is_told_apart_again() {
-        let one = Profile {
+        let first_profile = Profile {
             frames: vec![frame(1, None), frame(2, Some("x"))],
             nodes: vec![node(None, 0, 1, 4), node(Some(0), 1, 3, 3)],
         };
-        let other = Profile {
+        let second_profile = Profile {
             frames: vec![frame(1, None), frame(3, None)],
             nodes: vec![node(None, 0, 2, 9), node(Some(0), 1, 7, 7)],
         };
-        let both = merge([&one, &other]);
-        let counts = |part: &Profile| -> Vec<(i64, i64)> {
-            both.counts_in(part).into_iter().map(|counts| (counts.own, counts.total)).collect()
+        let sum = merge([&first_profile, &second_profile]);
+        let counts = |summand: &Profile| -> Vec<(i64, i64)> {
+            sum.counts_in(summand).into_iter().map(|counts| (counts.own, counts.total)).collect()
         };
-        // The second node of `both` is line 3, the more expensive one.
+        // The second node of `sum` is line 3, the more expensive one.
         assert_eq!(
-            (counts(&one), counts(&other)),
+            (counts(&first_profile), counts(&second_profile)),
             (vec![(1, 4), (0, 0), (3, 3)], vec![(2, 9), (7, 7), (0, 0)])
         );
         // Pruned nodes and their descendants have no counts.
-        assert_eq!(both.pruned(5.0, 10).counts_in(&one).len(), 2);
+        assert_eq!(sum.pruned(5.0, 10).counts_in(&first_profile).len(), 2);
     }
 }

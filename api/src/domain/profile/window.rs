@@ -138,13 +138,13 @@ impl Window {
         let nodes = nodes.into_iter().enumerate().map(|(index, (parent, frame, own, total))| {
             let parent =
                 if parent == ROOT { None } else { Some(usize::try_from(parent).map_err(|_| Damaged)?) };
-            let whole = frame < frames.len() && parent.is_none_or(|parent| parent < index);
-            whole.then_some(Node { parent, frame, own, total }).ok_or(Damaged)
+            let is_valid = frame < frames.len() && parent.is_none_or(|parent| parent < index);
+            is_valid.then_some(Node { parent, frame, own, total }).ok_or(Damaged)
         });
         let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
         let is_root = |root: &usize| nodes.get(*root).is_some_and(|node| node.parent.is_none());
-        let of_functions = functions.iter().flat_map(|(_, roots)| roots);
-        if !of_functions.chain(workers.iter().flat_map(|(_, roots)| roots)).all(is_root) {
+        let function_roots = functions.iter().flat_map(|(_, roots)| roots);
+        if !function_roots.chain(workers.iter().flat_map(|(_, roots)| roots)).all(is_root) {
             return Err(Damaged);
         }
         Ok(Self { profile: Profile { frames, nodes }, functions, workers })
@@ -175,22 +175,22 @@ impl Window {
         let is_root = |(index, node): (usize, &Node)| node.parent.is_none().then_some(index);
         let mut roots: HashSet<usize> = self.profile.nodes.iter().enumerate().filter_map(is_root).collect();
         if let Some(functions) = functions {
-            let of_functions = self.roots_of(&self.functions, functions)?;
-            roots.retain(|root| of_functions.contains(root));
+            let function_roots = self.roots_of(&self.functions, functions)?;
+            roots.retain(|root| function_roots.contains(root));
         }
         if let Some(workers) = workers {
-            let of_workers = self.roots_of(&self.workers, workers)?;
-            roots.retain(|root| of_workers.contains(root));
+            let worker_roots = self.roots_of(&self.workers, workers)?;
+            roots.retain(|root| worker_roots.contains(root));
         }
         let mut merge = Merge::default();
-        let mut here: Vec<Option<usize>> = Vec::with_capacity(self.profile.nodes.len());
+        let mut indexes: Vec<Option<usize>> = Vec::with_capacity(self.profile.nodes.len());
         for (index, node) in self.profile.nodes.iter().enumerate() {
             let parent = match node.parent {
-                Some(parent) => here[parent].map(Some),
+                Some(parent) => indexes[parent].map(Some),
                 None => roots.contains(&index).then_some(None),
             };
             let frame = &self.profile.frames[node.frame];
-            here.push(parent.map(|parent| merge.node(parent, frame, node.own, node.total)));
+            indexes.push(parent.map(|parent| merge.node(parent, frame, node.own, node.total)));
         }
         Some(Cow::Owned(merge.profile()))
     }
@@ -226,7 +226,7 @@ mod tests {
             ))
             .expect("a profile")
         };
-        for (nodes, place) in [
+        for (nodes, expected_pointer) in [
             ("[[-1, 0, 1, 1], [0, 0, 1, 1]]", None),
             ("[[0, 0, 1, 1]]", Some("/nodes/0/0")),
             ("[[-1, 0, 1, 1], [2, 0, 1, 1]]", Some("/nodes/1/0")),
@@ -234,9 +234,9 @@ mod tests {
             ("[[-1, 1, 1, 1]]", Some("/nodes/0/1")),
         ] {
             let report = report(nodes);
-            let wrong = check(&report).err().map(|wrong| wrong.pointer);
-            assert_eq!(wrong.as_deref(), place, "{nodes}");
-            assert_eq!(Window::unpack(&pack(&report)).is_ok(), place.is_none(), "{nodes}");
+            let pointer = check(&report).err().map(|error| error.pointer);
+            assert_eq!(pointer.as_deref(), expected_pointer, "{nodes}");
+            assert_eq!(Window::unpack(&pack(&report)).is_ok(), expected_pointer.is_none(), "{nodes}");
         }
     }
 
@@ -251,13 +251,13 @@ mod tests {
             ))
             .expect("a profile")
         };
-        let known = report(
+        let with_functions = report(
             r#", "functions": [{"prefix": "load", "roots": [0, 3]}, {"prefix": "fit", "roots": [2]}]"#,
         );
-        assert_eq!(check(&known).err(), None);
-        let window = Window::unpack(&pack(&known)).expect("a window");
+        assert_eq!(check(&with_functions).err(), None);
+        let window = Window::unpack(&pack(&with_functions)).expect("a window");
         assert_eq!(window.samples_by_function().collect::<Vec<_>>(), [("load", 8), ("fit", 8)]);
-        let part = |prefixes: &[&str]| {
+        let select = |prefixes: &[&str]| {
             let prefixes = prefixes.iter().map(|prefix| (*prefix).to_owned()).collect();
             let selection = Selection { functions: Some(prefixes), workers: None };
             window.select(&selection).map(Cow::into_owned)
@@ -266,23 +266,23 @@ mod tests {
             frames: vec![frame(1, None), frame(2, None)],
             nodes: vec![node(None, 0, 1, 5), node(Some(0), 1, 4, 4), node(None, 1, 3, 3)],
         };
-        assert_eq!(part(&["load"]), Some(load));
+        assert_eq!(select(&["load"]), Some(load));
         let fit = Profile { frames: vec![frame(1, None)], nodes: vec![node(None, 0, 8, 8)] };
-        assert_eq!(part(&["fit", "other"]), Some(fit));
-        assert_eq!(part(&["other"]), Some(Profile::default()));
+        assert_eq!(select(&["fit", "other"]), Some(fit));
+        assert_eq!(select(&["other"]), Some(Profile::default()));
         // Both parts add up to the whole.
-        assert_eq!(part(&["load", "fit"]), Some(merge([&window.profile])));
+        assert_eq!(select(&["load", "fit"]), Some(merge([&window.profile])));
 
-        let unknown = report("");
-        let window = Window::unpack(&pack(&unknown)).expect("a window");
+        let without_functions = report("");
+        let window = Window::unpack(&pack(&without_functions)).expect("a window");
         let selected = Some(BTreeSet::from(["load".to_owned()]));
         assert_eq!(window.select(&Selection { functions: selected, workers: None }), None);
         assert_eq!(window.select(&Selection::default()), Some(Cow::Borrowed(&window.profile)));
         let earlier: Vec<Vec<serde_json::Value>> =
-            serde_json::from_slice(&pack(&unknown)).expect("lists of frames and nodes");
+            serde_json::from_slice(&pack(&without_functions)).expect("lists of frames and nodes");
         assert_eq!(earlier.iter().map(Vec::len).collect::<Vec<_>>(), [2, 4]);
 
-        for (roots, place) in [
+        for (roots, expected_pointer) in [
             ("[1]", "/functions/1/roots/0"),
             ("[3, 2]", "/functions/1/roots/1"),
             ("[4]", "/functions/1/roots/0"),
@@ -290,8 +290,8 @@ mod tests {
             let functions = format!(
                 r#", "functions": [{{"prefix": "a", "roots": [2]}}, {{"prefix": "b", "roots": {roots}}}]"#
             );
-            let wrong = check(&report(&functions)).err().map(|wrong| wrong.pointer);
-            assert_eq!(wrong.as_deref(), Some(place), "{roots}");
+            let pointer = check(&report(&functions)).err().map(|error| error.pointer);
+            assert_eq!(pointer.as_deref(), Some(expected_pointer), "{roots}");
         }
     }
 
@@ -313,18 +313,18 @@ mod tests {
         let samples = |functions: Option<&str>, workers: &[u128]| {
             let functions = functions.map(|prefix| BTreeSet::from([prefix.to_owned()]));
             let workers = Some(workers.iter().map(|id| worker(*id)).collect());
-            window.select(&Selection { functions, workers }).map(|part| part.samples())
+            window.select(&Selection { functions, workers }).map(|profile| profile.samples())
         };
         assert_eq!(samples(None, &[10, 11]), Some(16));
         assert_eq!(samples(Some("load"), &[10]), Some(5));
         assert_eq!(samples(Some("fit"), &[11, 12]), Some(0));
-        let mut twice = report.clone();
-        twice.by_worker = serde_json::from_str(
+        let mut repeated_root = report.clone();
+        repeated_root.by_worker = serde_json::from_str(
             r#"[{"worker": "00000000-0000-0000-0000-00000000000a", "roots": [0]},
             {"worker": "00000000-0000-0000-0000-00000000000b", "roots": [0]}]"#,
         )
         .expect("workers");
-        let wrong = check(&twice).err().map(|wrong| wrong.pointer);
-        assert_eq!(wrong.as_deref(), Some("/by_worker/1/roots/0"));
+        let pointer = check(&repeated_root).err().map(|error| error.pointer);
+        assert_eq!(pointer.as_deref(), Some("/by_worker/1/roots/0"));
     }
 }

@@ -1,6 +1,6 @@
 //! Code that called Dask.
 
-use entity::json_columns::CodeFrame as Frame;
+use entity::json_columns::CodeFrame as StoredCodeFrame;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -22,7 +22,7 @@ pub struct CodeFrame {
     pub relative_line: Count,
 }
 
-impl From<&CodeFrame> for Frame {
+impl From<&CodeFrame> for StoredCodeFrame {
     fn from(frame: &CodeFrame) -> Self {
         Self {
             hash: Some(frame.hash.as_str().to_owned()),
@@ -45,8 +45,8 @@ pub struct CodeReport {
 }
 
 impl CodeReport {
-    /// Checks that the hash belongs to the text. The first text of a hash is stored for all references to
-    /// it.
+    /// Checks that the hash belongs to the text. Only the first text with a hash is stored, and all
+    /// references to the hash show it.
     pub(super) fn check(&self) -> Result<(), LocatedError> {
         if Digest::of(self.text.as_str()) == self.hash {
             return Ok(());

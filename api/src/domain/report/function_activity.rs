@@ -20,7 +20,7 @@ use super::super::{
 pub struct FunctionActivityReport {
     /// The minute, in whole minutes since 1970-01-01 UTC.
     pub minute: Minute,
-    /// The functions with the most compute time. In minutes with the same tens, they are the same ones.
+    /// The functions with the most compute time, the same ones in minutes that differ in the last digit only.
     #[serde(default)]
     #[schema(value_type = Vec<ActiveFunctionReport>, max_items = 50)]
     pub functions: List<ActiveFunctionReport, 50>,
@@ -38,7 +38,7 @@ pub struct ActiveFunctionReport {
     pub compute_seconds: MinuteSeconds,
 }
 
-/// A number of threads integrated over 15 s. The bound is that of the number of threads.
+/// A number of threads integrated over 15 s. The bound is 15 s of the largest number of threads, 1,000,000.
 pub type IntervalSeconds = Seconds<15_000_000>;
 
 /// The thread-seconds in the four intervals of 15 s of a minute.

@@ -168,10 +168,10 @@ impl Report {
     /// task groups, with their shares, and functions of hours.
     #[must_use]
     pub fn count_nested_rows(&self) -> usize {
-        let of_computation = |computation: &ComputationReport| {
+        let count_references = |computation: &ComputationReport| {
             computation.task_group_ids.len() + computation.task_group_shares.len()
         };
-        let computations: usize = self.computations.iter().map(of_computation).sum();
+        let computations: usize = self.computations.iter().map(count_references).sum();
         computations + self.usage.iter().map(|hour| hour.functions.len()).sum::<usize>()
     }
 
@@ -187,10 +187,10 @@ impl Report {
     /// Returns the first value that violates a constraint.
     pub fn check(&self) -> Result<(), LocatedError> {
         for (index, code) in self.code.iter().enumerate() {
-            code.check().map_err(|wrong| wrong.within("code", index))?;
+            code.check().map_err(|error| error.within("code", index))?;
         }
         for (index, profile) in self.profiles.iter().enumerate() {
-            super::profile::check(profile).map_err(|wrong| wrong.within("profiles", index))?;
+            super::profile::check(profile).map_err(|error| error.within("profiles", index))?;
         }
         Ok(())
     }
@@ -281,8 +281,8 @@ impl Dropped {
             ("usage", self.usage),
             ("function_activity", self.function_activity),
         ];
-        let some = counts.into_iter().filter(|(_, count)| count.get() > 0);
-        some.map(|(section, count)| (section.to_owned(), count.get())).collect()
+        let nonzero = counts.into_iter().filter(|(_, count)| count.get() > 0);
+        nonzero.map(|(section, count)| (section.to_owned(), count.get())).collect()
     }
 }
 

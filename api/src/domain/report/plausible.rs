@@ -59,28 +59,28 @@ pub type ClampedPlaces = BTreeSet<&'static str>;
 #[must_use]
 pub fn latest_accepted_time(arrival: Timestamp) -> Timestamp {
     let hour = arrival.timestamp_millis().div_euclid(HOUR_MS) * HOUR_MS;
-    let last = chrono::DateTime::from_timestamp_millis(hour.saturating_add(AHEAD_MS));
-    last.map_or(arrival, Timestamp::from)
+    let limit = chrono::DateTime::from_timestamp_millis(hour.saturating_add(AHEAD_MS));
+    limit.map_or(arrival, Timestamp::from)
 }
 
-/// Returns the highest accepted sequence of a report. `known` is that of the newest report. Reporters
+/// Returns the highest accepted sequence of a report. `newest` is that of the newest report. Reporters
 /// start with the milliseconds of their clock, which may be a year ahead, and count up from there.
 #[must_use]
-pub fn highest_accepted_sequence(arrival: Timestamp, known: i64) -> i64 {
+pub fn highest_accepted_sequence(arrival: Timestamp, newest: i64) -> i64 {
     const YEAR_MS: i64 = 366 * 86_400_000;
     const REPORTS: i64 = 1_000_000;
-    arrival.timestamp_millis().saturating_add(YEAR_MS).max(known.saturating_add(REPORTS))
+    arrival.timestamp_millis().saturating_add(YEAR_MS).max(newest.saturating_add(REPORTS))
 }
 
 impl Report {
-    /// Clamps the implausible values of a report and records their places. `most_threads` is the limit of
-    /// the threads whose usage counts, by the account's quota.
-    pub fn bound(&mut self, arrival: Timestamp, most_threads: i64) {
-        let mut bounds = Bounds { last: latest_accepted_time(arrival), clamped: ClampedPlaces::new() };
+    /// Clamps the implausible values of a report and records the paths of their fields. `quota_threads` is
+    /// the number of threads whose usage counts, by the account's quota.
+    pub fn bound(&mut self, arrival: Timestamp, quota_threads: i64) {
+        let mut bounds = Bounds { latest_time: latest_accepted_time(arrival), clamped: ClampedPlaces::new() };
         self.bound_times(&mut bounds);
         self.bound_totals(&mut bounds);
-        self.bound_usage(most_threads, &mut bounds);
-        self.bound_function_activity(most_threads, &mut bounds);
+        self.bound_usage(quota_threads, &mut bounds);
+        self.bound_function_activity(quota_threads, &mut bounds);
         self.clamped = bounds.clamped;
     }
 
@@ -128,7 +128,7 @@ impl Report {
 
     fn bound_totals(&mut self, bounds: &mut Bounds) {
         // The limit includes one more day than the cluster's life, to allow for clock changes.
-        let life = seconds_between(self.cluster.started_at, self.sent_at).max(0.0) + DAY;
+        let lifetime_seconds = seconds_between(self.cluster.started_at, self.sent_at).max(0.0) + DAY;
         let cluster = &mut self.cluster;
         bounds.count("cluster.workers", &mut cluster.workers, MAX_THREADS);
         bounds.count("cluster.threads", &mut cluster.threads, MAX_THREADS);
@@ -152,34 +152,37 @@ impl Report {
         bounds.count("cluster.totals.tasks_erred", tasks_erred, MAX_TASKS);
         bounds.count("cluster.totals.errors", errors, MAX_TASKS);
         bounds.count("cluster.totals.workers", workers, MAX_TASKS);
-        let most = to_f64(MAX_THREADS) * life;
-        bounds.seconds("cluster.totals.thread_seconds", thread_seconds, most);
-        bounds.seconds("cluster.totals.compute_seconds", compute_seconds, most);
-        bounds.seconds("cluster.totals.transfer_seconds", transfer_seconds, TRANSFERS * most);
+        let max_thread_seconds = to_f64(MAX_THREADS) * lifetime_seconds;
+        bounds.seconds("cluster.totals.thread_seconds", thread_seconds, max_thread_seconds);
+        bounds.seconds("cluster.totals.compute_seconds", compute_seconds, max_thread_seconds);
+        bounds.seconds("cluster.totals.transfer_seconds", transfer_seconds, TRANSFERS * max_thread_seconds);
     }
 
-    fn bound_usage(&mut self, most_threads: i64, bounds: &mut Bounds) {
+    fn bound_usage(&mut self, quota_threads: i64, bounds: &mut Bounds) {
         // A worker has a thread at least, so the limit of threads is one of workers, too.
-        let most = to_f64(most_threads);
-        let (threads, workers) = (self.thread_limit().min(most), self.worker_limit().min(most));
-        let (begun, hours) = (millis(self.cluster.started_at), self.usage.len());
+        let max_threads = to_f64(quota_threads);
+        let (threads, workers) = (self.thread_limit().min(max_threads), self.worker_limit().min(max_threads));
+        let (cluster_start, hours) = (millis(self.cluster.started_at), self.usage.len());
         // The values of another hour cannot be moved: each hour has values of its own.
-        self.usage.retain(|hour| bounds.is_plausible_period(hour.hour.get().saturating_mul(HOUR_MS), begun));
+        self.usage.retain(|hour| {
+            bounds.is_plausible_period(hour.hour.get().saturating_mul(HOUR_MS), cluster_start)
+        });
         if self.usage.len() < hours {
             bounds.clamped.insert("usage.hour");
         }
         for hour in self.usage.items_mut() {
-            let begins = hour.hour.get().saturating_mul(HOUR_MS);
-            let since_start = (to_f64(begins.saturating_add(HOUR_MS).saturating_sub(begun)) / 1e3).max(HOUR);
-            hour.bound(threads, workers, since_start, &mut bounds.clamped);
+            let hour_start = hour.hour.get().saturating_mul(HOUR_MS);
+            let seconds_since_start =
+                (to_f64(hour_start.saturating_add(HOUR_MS).saturating_sub(cluster_start)) / 1e3).max(HOUR);
+            hour.bound(threads, workers, seconds_since_start, &mut bounds.clamped);
         }
     }
 
-    fn bound_function_activity(&mut self, most_threads: i64, bounds: &mut Bounds) {
-        let most = to_f64(INTERVAL_SECONDS) * self.thread_limit().min(to_f64(most_threads));
-        let (begun, minutes) = (millis(self.cluster.started_at), self.function_activity.len());
+    fn bound_function_activity(&mut self, quota_threads: i64, bounds: &mut Bounds) {
+        let max_seconds = to_f64(INTERVAL_SECONDS) * self.thread_limit().min(to_f64(quota_threads));
+        let (cluster_start, minutes) = (millis(self.cluster.started_at), self.function_activity.len());
         self.function_activity.retain(|minute| {
-            bounds.is_plausible_period(minute.minute.get().saturating_mul(MINUTE_MS), begun)
+            bounds.is_plausible_period(minute.minute.get().saturating_mul(MINUTE_MS), cluster_start)
         });
         if self.function_activity.len() < minutes {
             bounds.clamped.insert("function_activity.minute");
@@ -187,11 +190,11 @@ impl Report {
         for minute in self.function_activity.items_mut() {
             for function in minute.functions.items_mut() {
                 for seconds in function.compute_seconds.values_mut() {
-                    bounds.seconds("function_activity.functions.compute_seconds", seconds, most);
+                    bounds.seconds("function_activity.functions.compute_seconds", seconds, max_seconds);
                 }
             }
             for seconds in minute.other_compute_seconds.iter_mut().flat_map(MinuteSeconds::values_mut) {
-                bounds.seconds("function_activity.other_compute_seconds", seconds, most);
+                bounds.seconds("function_activity.other_compute_seconds", seconds, max_seconds);
             }
         }
     }
@@ -214,19 +217,21 @@ impl Report {
 impl UsageReport {
     /// Clamps usage beyond the capacity of the threads and workers. The capacity is that of the hour, or
     /// that of the time since the cluster's start for usage that becomes known at its end.
-    fn bound(&mut self, threads: f64, workers: f64, since_start: f64, clamped: &mut ClampedPlaces) {
-        let mut hour =
-            Bounds { last: Timestamp::from(chrono::DateTime::UNIX_EPOCH), clamped: ClampedPlaces::new() };
-        let (of_threads, work) = (threads * HOUR, threads * since_start);
-        hour.seconds("usage.thread_seconds", &mut self.thread_seconds, of_threads);
-        hour.bound_optional_seconds("usage.observed_seconds", &mut self.observed_seconds, of_threads);
-        hour.bound_optional_seconds("usage.idle_seconds", &mut self.idle_seconds, of_threads);
-        hour.seconds("usage.worker_seconds", &mut self.worker_seconds, workers * HOUR);
-        let memory = workers * WORKER_GIB * HOUR;
-        hour.seconds("usage.memory_gib_seconds", &mut self.memory_gib_seconds, memory);
-        hour.seconds("usage.compute_seconds", &mut self.compute_seconds, work);
-        hour.seconds("usage.transfer_seconds", &mut self.transfer_seconds, TRANSFERS * work);
-        for (place, seconds) in [
+    fn bound(&mut self, threads: f64, workers: f64, seconds_since_start: f64, clamped: &mut ClampedPlaces) {
+        let mut bounds = Bounds {
+            latest_time: Timestamp::from(chrono::DateTime::UNIX_EPOCH),
+            clamped: ClampedPlaces::new(),
+        };
+        let (thread_capacity, work_capacity) = (threads * HOUR, threads * seconds_since_start);
+        bounds.seconds("usage.thread_seconds", &mut self.thread_seconds, thread_capacity);
+        bounds.bound_optional_seconds("usage.observed_seconds", &mut self.observed_seconds, thread_capacity);
+        bounds.bound_optional_seconds("usage.idle_seconds", &mut self.idle_seconds, thread_capacity);
+        bounds.seconds("usage.worker_seconds", &mut self.worker_seconds, workers * HOUR);
+        let memory_capacity = workers * WORKER_GIB * HOUR;
+        bounds.seconds("usage.memory_gib_seconds", &mut self.memory_gib_seconds, memory_capacity);
+        bounds.seconds("usage.compute_seconds", &mut self.compute_seconds, work_capacity);
+        bounds.seconds("usage.transfer_seconds", &mut self.transfer_seconds, TRANSFERS * work_capacity);
+        for (path, seconds) in [
             ("usage.cpu_seconds", &mut self.cpu_seconds),
             ("usage.noncpu_seconds", &mut self.noncpu_seconds),
             ("usage.serialize_seconds", &mut self.serialize_seconds),
@@ -235,100 +240,101 @@ impl UsageReport {
             ("usage.failed_seconds", &mut self.failed_seconds),
         ] {
             // One thread can have several of these at once, because data is written while tasks run.
-            hour.bound_optional_seconds(place, seconds, TRANSFERS * work);
+            bounds.bound_optional_seconds(path, seconds, TRANSFERS * work_capacity);
         }
         let (compute, transfer) = ("usage.functions.compute_seconds", "usage.functions.transfer_seconds");
         for function in self.functions.items_mut() {
-            hour.seconds(compute, &mut function.compute_seconds, work);
-            hour.seconds(transfer, &mut function.transfer_seconds, TRANSFERS * work);
+            bounds.seconds(compute, &mut function.compute_seconds, work_capacity);
+            bounds.seconds(transfer, &mut function.transfer_seconds, TRANSFERS * work_capacity);
         }
         let functions = self.functions.items_mut();
-        let of_functions = functions.iter_mut().map(|function| &mut function.compute_seconds);
-        hour.sum(compute, of_functions.collect(), self.compute_seconds);
-        let of_functions = functions.iter_mut().map(|function| &mut function.transfer_seconds);
-        hour.sum(transfer, of_functions.collect(), self.transfer_seconds);
-        self.is_cut = !hour.clamped.is_empty();
-        clamped.append(&mut hour.clamped);
+        let function_seconds = functions.iter_mut().map(|function| &mut function.compute_seconds);
+        bounds.sum(compute, function_seconds.collect(), self.compute_seconds);
+        let function_seconds = functions.iter_mut().map(|function| &mut function.transfer_seconds);
+        bounds.sum(transfer, function_seconds.collect(), self.transfer_seconds);
+        self.is_cut = !bounds.clamped.is_empty();
+        clamped.append(&mut bounds.clamped);
     }
 }
 
-/// The limits for times, and the places that were clamped.
+/// The limits for times, and the paths of the fields that were clamped.
 struct Bounds {
-    last: Timestamp,
+    latest_time: Timestamp,
     clamped: ClampedPlaces,
 }
 
 impl Bounds {
-    /// Returns true if a period with values of its own can belong to a cluster that started at `begun`. Both
-    /// times are in milliseconds.
-    fn is_plausible_period(&self, begins: i64, begun: i64) -> bool {
-        begins.saturating_add(BEFORE_MS) >= begun && begins <= self.last.timestamp_millis()
+    /// Returns true if a period with values of its own can belong to a cluster that started at
+    /// `cluster_start`. Both times are in milliseconds.
+    fn is_plausible_period(&self, period_start: i64, cluster_start: i64) -> bool {
+        period_start.saturating_add(BEFORE_MS) >= cluster_start
+            && period_start <= self.latest_time.timestamp_millis()
     }
 
-    fn time(&mut self, place: &'static str, time: &mut UnixTime) {
-        let bounded = time.at_most(self.last);
+    fn time(&mut self, path: &'static str, time: &mut UnixTime) {
+        let bounded = time.at_most(self.latest_time);
         if bounded != *time {
             *time = bounded;
-            self.clamped.insert(place);
+            self.clamped.insert(path);
         }
     }
 
-    fn bound_optional_time(&mut self, place: &'static str, time: &mut Option<UnixTime>) {
+    fn bound_optional_time(&mut self, path: &'static str, time: &mut Option<UnixTime>) {
         if let Some(time) = time {
-            self.time(place, time);
+            self.time(path, time);
         }
     }
 
-    fn count<const MAX: i64>(&mut self, place: &'static str, count: &mut Count<MAX>, most: i64) {
-        if count.get() > most {
-            *count = count.at_most(most);
-            self.clamped.insert(place);
+    fn count<const MAX: i64>(&mut self, path: &'static str, count: &mut Count<MAX>, limit: i64) {
+        if count.get() > limit {
+            *count = count.at_most(limit);
+            self.clamped.insert(path);
         }
     }
 
-    fn seconds<const MAX: u64>(&mut self, place: &'static str, seconds: &mut Seconds<MAX>, most: f64) {
-        if seconds.get() > most * TOLERANCE + 1.0 {
-            *seconds = seconds.at_most(most);
-            self.clamped.insert(place);
+    fn seconds<const MAX: u64>(&mut self, path: &'static str, seconds: &mut Seconds<MAX>, limit: f64) {
+        if seconds.get() > limit * TOLERANCE + 1.0 {
+            *seconds = seconds.at_most(limit);
+            self.clamped.insert(path);
         }
     }
 
     /// Reduces parts, all by the same factor, so that they add up to no more than their total.
     fn sum<const MAX: u64>(
         &mut self,
-        place: &'static str,
+        path: &'static str,
         parts: Vec<&mut Seconds<MAX>>,
         total: Seconds<MAX>,
     ) {
-        let most_us = total.microseconds();
+        let limit_us = total.microseconds();
         let sum_us = parts.iter().fold(0_i64, |sum, part| sum.saturating_add(part.microseconds()));
         // Each part can be rounded up.
         let rounding_us = i64::try_from(parts.len()).unwrap_or(i64::MAX);
-        if sum_us <= most_us.saturating_add(rounding_us) {
+        if sum_us <= limit_us.saturating_add(rounding_us) {
             return;
         }
         for part in parts {
-            *part = part.at_most(to_f64(counted_part(part.microseconds(), most_us, sum_us)) / 1e6);
+            *part = part.at_most(to_f64(counted_part(part.microseconds(), limit_us, sum_us)) / 1e6);
         }
-        self.clamped.insert(place);
+        self.clamped.insert(path);
     }
 
     fn bound_optional_seconds<const MAX: u64>(
         &mut self,
-        place: &'static str,
+        path: &'static str,
         seconds: &mut Option<Seconds<MAX>>,
-        most: f64,
+        limit: f64,
     ) {
         if let Some(seconds) = seconds {
-            self.seconds(place, seconds, most);
+            self.seconds(path, seconds, limit);
         }
     }
 }
 
 /// Returns the limit for a known number of threads or workers, or the general limit if the number is
 /// unknown.
-fn limit_or_default(known: i64) -> f64 {
-    to_f64(if known > 0 { known.min(MAX_THREADS) } else { MAX_THREADS })
+fn limit_or_default(reported: i64) -> f64 {
+    to_f64(if reported > 0 { reported.min(MAX_THREADS) } else { MAX_THREADS })
 }
 
 fn seconds_between(from: UnixTime, to: UnixTime) -> f64 {

@@ -65,14 +65,14 @@ proptest! {
 
     #[test]
     fn merging_commutes_and_is_idempotent(a in raw(), b in raw(), c in raw()) {
-        let merged = |parts: &[&Raw]| {
+        let merged = |chunks: &[&Raw]| {
             // The merge goes through the packed form each time, as with the storage of consecutive
             // reports.
-            parts.iter().fold(pack(&Samples::default()), |packed, part| {
-                let mut known = unpack(&packed).unwrap();
-                let before = known.clone();
-                assert_eq!(known.merge(&samples(part)), known != before);
-                pack(&known)
+            chunks.iter().fold(pack(&Samples::default()), |packed, chunk| {
+                let mut stored = unpack(&packed).unwrap();
+                let previous = stored.clone();
+                assert_eq!(stored.merge(&samples(chunk)), stored != previous);
+                pack(&stored)
             })
         };
         let expected = merged(&[&a, &b, &c]);
@@ -82,13 +82,13 @@ proptest! {
 
     #[test]
     fn whole_numbers_are_exact_and_others_have_seven_digits(value in value()) {
-        let kept = stored_value(value);
+        let rounded = stored_value(value);
         if value.fract() == 0.0 && value.abs() < EXACT {
-            prop_assert_eq!(kept.to_bits(), (value + 0.0).to_bits());
+            prop_assert_eq!(rounded.to_bits(), (value + 0.0).to_bits());
         } else if value.abs() > 1e-30 && value.abs() < 1e38 {
-            prop_assert!(((kept - value) / value).abs() < 6e-8, "{} of {}", kept, value);
+            prop_assert!(((rounded - value) / value).abs() < 6e-8, "{} of {}", rounded, value);
         }
-        prop_assert!(kept.is_finite());
+        prop_assert!(rounded.is_finite());
     }
 
     #[test]
@@ -105,7 +105,7 @@ proptest! {
 
 #[test]
 fn the_first_of_too_many_stay_whatever_the_order() {
-    let all: Vec<u32> = (0..7_000).map(|n| n * 80).collect();
+    let all_offsets: Vec<u32> = (0..7_000).map(|n| n * 80).collect();
     let fill = |offsets: &mut dyn Iterator<Item = &u32>| {
         let mut samples = Samples::default();
         for offset in offsets {
@@ -113,14 +113,14 @@ fn the_first_of_too_many_stay_whatever_the_order() {
         }
         samples
     };
-    let forward = fill(&mut all.iter());
-    assert_eq!(forward, fill(&mut all.iter().rev()));
+    let forward = fill(&mut all_offsets.iter());
+    assert_eq!(forward, fill(&mut all_offsets.iter().rev()));
     assert_eq!(forward.len(), MAX_SAMPLES);
-    assert_eq!(forward.offsets, all[..MAX_SAMPLES]);
+    assert_eq!(forward.offsets, all_offsets[..MAX_SAMPLES]);
     // A metric that only removed samples had is removed as well.
-    let mut last = forward.clone();
-    assert!(!last.add(599_999, [(Metric::Cpu, 1.0)]));
-    assert_eq!(last, forward);
+    let mut merged = forward.clone();
+    assert!(!merged.add(599_999, [(Metric::Cpu, 1.0)]));
+    assert_eq!(merged, forward);
     let packed = pack(&forward);
     assert_eq!(unpack(&packed), Ok(forward));
 }
@@ -176,6 +176,6 @@ fn busy(samples_count: u32) -> Samples {
 fn a_sample_of_a_busy_cluster_takes_thirty_bytes() {
     let packed = pack(&busy(60));
     assert!(packed.len() <= 30 * 60, "{} bytes a sample", packed.len() / 60);
-    let alone = pack(&busy(1));
-    assert!(alone.len() <= 100, "{} bytes", alone.len());
+    let single = pack(&busy(1));
+    assert!(single.len() <= 100, "{} bytes", single.len());
 }

@@ -74,16 +74,16 @@ pub(crate) struct ProfileRequest {
 }
 
 impl ProfileRequest {
-    /// Checks the parameters. `of` identifies the cluster.
+    /// Checks the parameters. `cluster` identifies the cluster.
     ///
     /// # Errors
     /// Returns the errors of invalid parameters.
     pub(crate) async fn new(
         source: &Source,
-        of: String,
+        cluster: String,
         mut parameters: Map<String, Json>,
     ) -> Result<Self, ReadError> {
-        parameters.insert("_of".to_owned(), of.into());
+        parameters.insert("_of".to_owned(), cluster.into());
         let checked = source.guard.check_own(DOCUMENT, parameters).await.map_err(ReadError::Refused)?;
         Ok(Self { request: checked.template.into_request(), price: checked.price })
     }
@@ -111,27 +111,28 @@ impl ProfileRequest {
         if !response.errors.is_empty() {
             return Err(ReadError::Refused(response.errors));
         }
-        let answer: Answer =
+        let data: ResponseData =
             run_blocking(move || from_value(response.data).expect("the query selects these fields")).await;
-        let ClusterAnswer { number, name, profile } = answer.of.ok_or(ReadError::NotFound)?;
+        let ClusterData { number, name, profile } = data.cluster.ok_or(ReadError::NotFound)?;
         Ok(profile.map(|profile| ProfileFile::new(number, name, profile)))
     }
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    of: Option<ClusterAnswer>,
+struct ResponseData {
+    #[serde(rename = "of")]
+    cluster: Option<ClusterData>,
 }
 
 #[derive(Deserialize)]
-struct ClusterAnswer {
+struct ClusterData {
     number: i64,
     name: Option<String>,
-    profile: Option<ProfileAnswer>,
+    profile: Option<ProfileData>,
 }
 
 #[derive(Deserialize)]
-struct ProfileAnswer {
+struct ProfileData {
     from: DateTime<Utc>,
     to: DateTime<Utc>,
     windows: i64,
@@ -183,35 +184,39 @@ pub(crate) struct ProfileFile {
 }
 
 impl ProfileFile {
-    fn new(number: i64, name: Option<String>, profile: ProfileAnswer) -> Self {
-        let ProfileAnswer { from, to, windows, complete, samples, mut frames, columns } = profile;
+    fn new(number: i64, name: Option<String>, profile: ProfileData) -> Self {
+        let ProfileData { from, to, windows, complete, samples, mut frames, columns } = profile;
         let Columns { parents, frames: lines, own, totals } = columns;
         let nodes = parents.into_iter().zip(lines).zip(own.into_iter().zip(totals));
         let nodes = nodes.map(|((parent, frame), (own, total))| Node { parent, frame, own, total });
         let mut nodes: Vec<Node> = nodes.collect();
         // From the leaves up, so that a node has its children's samples before its parent adds them.
-        let mut of_children = vec![0_i64; nodes.len()];
-        let mut of_roots = 0_i64;
+        let mut child_samples = vec![0_i64; nodes.len()];
+        let mut root_samples = 0_i64;
         for index in (0..nodes.len()).rev() {
             let node = &mut nodes[index];
-            node.total = node.total.max(node.own.saturating_add(of_children[index]));
-            let sum = node.parent.map_or(&mut of_roots, |parent| &mut of_children[parent]);
+            node.total = node.total.max(node.own.saturating_add(child_samples[index]));
+            let sum = node.parent.map_or(&mut root_samples, |parent| &mut child_samples[parent]);
             *sum = sum.saturating_add(node.total);
         }
-        let omitted = |parent, samples: i64| {
+        let omitted_node = |parent, samples: i64| {
             (samples > 0).then_some(Node { parent, frame: frames.len(), own: samples, total: samples })
         };
-        let of_nodes = nodes.iter().enumerate().filter_map(|(index, node)| {
-            omitted(Some(index), node.total.saturating_sub(node.own).saturating_sub(of_children[index]))
+        let omitted_in_nodes = nodes.iter().enumerate().filter_map(|(index, node)| {
+            omitted_node(
+                Some(index),
+                node.total.saturating_sub(node.own).saturating_sub(child_samples[index]),
+            )
         });
-        let all: Vec<Node> = of_nodes.chain(omitted(None, samples.saturating_sub(of_roots))).collect();
-        if !all.is_empty() {
+        let omitted_nodes: Vec<Node> =
+            omitted_in_nodes.chain(omitted_node(None, samples.saturating_sub(root_samples))).collect();
+        if !omitted_nodes.is_empty() {
             frames.push(Frame { file: String::new(), function: OMITTED.to_owned(), line: 0 });
         }
-        nodes.extend(all);
+        nodes.extend(omitted_nodes);
         let name = name.map_or_else(|| format!("#{number}"), |name| format!("{name} #{number}"));
         let title = if complete { name } else { format!("{name}, incomplete: {windows} windows") };
-        Self { number, title, from, to, samples: samples.max(of_roots), frames, nodes }
+        Self { number, title, from, to, samples: samples.max(root_samples), frames, nodes }
     }
 
     /// Returns the file and its name.

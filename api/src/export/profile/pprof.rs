@@ -7,8 +7,8 @@ use prost::Message;
 
 use super::{Node, OMITTED, ProfileFile};
 
-/// The largest number of locations in all call stacks of a file. The samples of further stacks are those of
-/// one stack with [`OMITTED`] alone. A stack of an ordinary program has less than a hundred.
+/// The largest number of locations in all call stacks of a file. The samples of further stacks are added to
+/// one stack with the only location [`OMITTED`]. A stack of an ordinary program has fewer than 100 locations.
 const MAX_LOCATIONS: usize = 2_000_000;
 
 #[derive(Clone, PartialEq, Message)]
@@ -31,7 +31,7 @@ struct Profile {
     duration_nanos: i64,
 }
 
-/// Indexes of texts.
+/// The kind and the unit of the values, as indexes of the string table.
 #[derive(Clone, PartialEq, Message)]
 struct ValueType {
     #[prost(int64, tag = "1")]
@@ -49,7 +49,8 @@ struct Sample {
     value: Vec<i64>,
 }
 
-/// The program, of which all names are known.
+/// The program. The flags say that all functions, files and lines are known, so that viewers search for no
+/// symbols.
 #[derive(Clone, PartialEq, Message)]
 struct Mapping {
     #[prost(uint64, tag = "1")]
@@ -93,37 +94,37 @@ struct Function {
     filename: i64,
 }
 
-/// Texts with their indexes. The first one has to be empty.
-struct Texts<'a> {
-    list: Vec<String>,
+/// The texts of a file with their indexes. pprof requires that the first text is empty.
+struct StringTable<'a> {
+    texts: Vec<String>,
     indexes: HashMap<&'a str, i64>,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> StringTable<'a> {
     fn new() -> Self {
-        Self { list: vec![String::new()], indexes: HashMap::from([("", 0)]) }
+        Self { texts: vec![String::new()], indexes: HashMap::from([("", 0)]) }
     }
 
-    fn index(&mut self, text: &'a str) -> i64 {
+    fn index_of(&mut self, text: &'a str) -> i64 {
         *self.indexes.entry(text).or_insert_with(|| {
-            self.list.push(text.to_owned());
-            i64::try_from(self.list.len() - 1).expect("there are few texts")
+            self.texts.push(text.to_owned());
+            i64::try_from(self.texts.len() - 1).expect("there are few texts")
         })
     }
 }
 
-/// Returns the identifier for an index. 0 is none.
-fn id_of(index: usize) -> u64 {
-    u64::try_from(index + 1).expect("an index is no larger")
+/// Returns the identifier of the item at an index. pprof reserves 0 for no item.
+fn one_based_id(index: usize) -> u64 {
+    u64::try_from(index + 1).expect("an index fits into 64 bits")
 }
 
-/// Returns the file.
+/// Encodes a profile as the compressed content of a pprof file.
 pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
-    let mut texts = Texts::new();
-    let sample_type = vec![ValueType { kind: texts.index("samples"), unit: texts.index("count") }];
+    let mut strings = StringTable::new();
+    let sample_type = vec![ValueType { kind: strings.index_of("samples"), unit: strings.index_of("count") }];
     let mapping = Mapping {
         id: 1,
-        filename: texts.index(&profile.title),
+        filename: strings.index_of(&profile.title),
         has_functions: true,
         has_filenames: true,
         has_line_numbers: true,
@@ -132,19 +133,19 @@ pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
     let mut functions: HashMap<(&str, &str), u64> = HashMap::new();
     let mut add_location = |name, file, line| {
         let function_id = *functions.entry((name, file)).or_insert_with(|| {
-            let (name, filename) = (texts.index(name), texts.index(file));
-            let id = id_of(function.len());
+            let (name, filename) = (strings.index_of(name), strings.index_of(file));
+            let id = one_based_id(function.len());
             function.push(Function { id, name, filename });
             id
         });
-        let id = id_of(location.len());
+        let id = one_based_id(location.len());
         location.push(Location { id, mapping_id: mapping.id, line: vec![Line { function_id, line }] });
         id
     };
     for frame in &profile.frames {
         add_location(frame.function.as_str(), frame.file.as_str(), frame.line);
     }
-    let (mut sample, omitted) = stacks(&profile.nodes);
+    let (mut sample, omitted) = collect_stacks(&profile.nodes);
     if omitted > 0 {
         sample.push(Sample { location_id: vec![add_location(OMITTED, "", 0)], value: vec![omitted] });
     }
@@ -154,29 +155,32 @@ pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
         mapping: vec![mapping],
         location,
         function,
-        string_table: texts.list,
+        string_table: strings.texts,
         time_nanos: profile.from.timestamp_nanos_opt().unwrap_or_default(),
         duration_nanos: (profile.to - profile.from).num_nanoseconds().unwrap_or_default(),
     };
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(&file.encode_to_vec()).and_then(|()| encoder.finish()).expect("memory takes all")
+    encoder
+        .write_all(&file.encode_to_vec())
+        .and_then(|()| encoder.finish())
+        .expect("writing to memory succeeds")
 }
 
-/// Returns the call stacks of all nodes with samples of their own, and the number of samples in further
-/// stacks than fit into a file.
-fn stacks(nodes: &[Node]) -> (Vec<Sample>, i64) {
-    let (mut stacks, mut omitted, mut left) = (Vec::new(), 0_i64, MAX_LOCATIONS);
+/// Returns the call stacks of the nodes with samples of their own, and the number of samples in the stacks
+/// that do not fit into a file.
+fn collect_stacks(nodes: &[Node]) -> (Vec<Sample>, i64) {
+    let (mut stacks, mut omitted, mut remaining_locations) = (Vec::new(), 0_i64, MAX_LOCATIONS);
     for node in nodes.iter().filter(|node| node.own > 0) {
         let mut stack = Vec::new();
         let mut next = Some(node);
-        while let Some(node) = next.filter(|_| stack.len() < left) {
-            stack.push(id_of(node.frame));
+        while let Some(node) = next.filter(|_| stack.len() < remaining_locations) {
+            stack.push(one_based_id(node.frame));
             next = node.parent.map(|parent| &nodes[parent]);
         }
         if next.is_some() {
             omitted = omitted.saturating_add(node.own);
         } else {
-            left -= stack.len();
+            remaining_locations -= stack.len();
             stacks.push(Sample { location_id: stack, value: vec![node.own] });
         }
     }

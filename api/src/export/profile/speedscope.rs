@@ -1,7 +1,7 @@
 //! Files for speedscope: <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>.
 //!
-//! A profile is a list of events, at which a frame is opened or closed. Its length is that of the call tree,
-//! however deep the tree is. Time is counted in samples.
+//! A profile is a list of events, at which a frame is opened or closed. Each node of the call tree adds two
+//! events, however deep the tree is. The unit of time is one sample.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ struct File<'a> {
     exporter: &'static str,
     active_profile_index: usize,
     shared: Shared<'a>,
-    profiles: [Evented<'a>; 1],
+    profiles: [EventedProfile<'a>; 1],
 }
 
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ struct Frame<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Evented<'a> {
+struct EventedProfile<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'a str,
@@ -57,7 +57,7 @@ struct Event {
     at: i64,
 }
 
-/// Returns the file.
+/// Encodes a profile as the content of a speedscope file.
 pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
     let frames = profile.frames.iter().map(|frame| Frame {
         name: &frame.function,
@@ -70,20 +70,20 @@ pub(super) fn encode(profile: &ProfileFile) -> Vec<u8> {
         exporter: concat!("galvo@", env!("CARGO_PKG_VERSION")),
         active_profile_index: 0,
         shared: Shared { frames: frames.collect() },
-        profiles: [Evented {
+        profiles: [EventedProfile {
             kind: "evented",
             name: &profile.title,
             unit: "none",
             start_value: 0,
             end_value: profile.samples,
-            events: events(profile),
+            events: build_events(profile),
         }],
     };
     serde_json::to_vec(&file).expect("texts and numbers are always JSON")
 }
 
 /// Returns the events of all nodes: of each, first its children, and then its own samples.
-fn events(profile: &ProfileFile) -> Vec<Event> {
+fn build_events(profile: &ProfileFile) -> Vec<Event> {
     let nodes = &profile.nodes;
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut roots = Vec::new();
@@ -93,21 +93,21 @@ fn events(profile: &ProfileFile) -> Vec<Event> {
     let mut events = Vec::with_capacity(2 * nodes.len());
     let mut next_root = 0;
     for root in roots {
-        // A list of its own instead of recursion, because the tree can be deep: open nodes with the number of
-        // their children that were visited, and the start of the next child.
-        let mut open = vec![(root, 0, next_root)];
+        // An explicit stack instead of recursion, because the tree can be deep: the open nodes, each with the
+        // number of its visited children, and the start of the next child.
+        let mut open_nodes = vec![(root, 0, next_root)];
         events.push(Event { kind: "O", frame: nodes[root].frame, at: next_root });
         next_root = next_root.saturating_add(nodes[root].total);
-        while let Some((index, visited, at)) = open.last_mut() {
-            if let Some(child) = children[*index].get(*visited).copied() {
+        while let Some((index, visited_children, at)) = open_nodes.last_mut() {
+            if let Some(child) = children[*index].get(*visited_children).copied() {
                 let start = *at;
-                (*visited, *at) = (*visited + 1, at.saturating_add(nodes[child].total));
+                (*visited_children, *at) = (*visited_children + 1, at.saturating_add(nodes[child].total));
                 events.push(Event { kind: "O", frame: nodes[child].frame, at: start });
-                open.push((child, 0, start));
+                open_nodes.push((child, 0, start));
             } else {
                 let node = &nodes[*index];
                 events.push(Event { kind: "C", frame: node.frame, at: at.saturating_add(node.own) });
-                open.pop();
+                open_nodes.pop();
             }
         }
     }

@@ -12,7 +12,7 @@ use super::{member::AccessUserError, user::User, viewer::TokenScope};
 use crate::{
     app::{api_token, member::Refusal},
     auth,
-    clock::stored,
+    clock::to_stored,
     domain::{
         access::{AccessError, NewToken},
         audit::Target,
@@ -152,7 +152,7 @@ pub(crate) struct RevokeTokenPayload {
 }
 
 /// Returns a page of the account's tokens of one kind, of one user or of all.
-pub(crate) async fn tokens(
+pub(crate) async fn load_tokens(
     scope: &AccountScope,
     kind: TokenKind,
     user: Option<UserId>,
@@ -182,26 +182,26 @@ pub(crate) async fn create_token(
     if scope.required_owner(action).is_some_and(|owner| owner != holder) {
         return Err(scope.deny_other_owner(action, Target::User(holder)).await?);
     }
-    let wish = NewToken {
+    let new_token = NewToken {
         label: input.label,
         scopes: input.scopes.into_iter().map(Scope::from).collect(),
-        expires_at: input.expires_at.map(stored),
+        expires_at: input.expires_at.map(to_stored),
     };
-    match api_token::create(&scope.store, viewer, holder, wish, scope.now.into()).await? {
+    match api_token::create(&scope.store, viewer, holder, new_token, scope.now.into()).await? {
         Ok((secret, row)) => Ok(CreateTokenPayload {
             secret: Some(secret.reveal()),
             token: Some(ApiToken::new(scope, row)),
             user_errors: Vec::new(),
         }),
         Err(refusal) => {
-            let about = |error| match error {
+            let error_field = |error| match error {
                 AccessError::Label => "label",
                 AccessError::ExpiryPast | AccessError::OutlivesOwn => "expiresAt",
                 AccessError::MemberAbove | AccessError::MembershipEnded => "user",
                 _ => "scopes",
             };
             let attempt = (action, Target::User(holder));
-            let user_errors = scope.refusal_errors(attempt, refusal, "user", about).await?;
+            let user_errors = scope.refusal_errors(attempt, refusal, "user", error_field).await?;
             Ok(CreateTokenPayload { secret: None, token: None, user_errors })
         }
     }
@@ -212,7 +212,7 @@ pub(crate) async fn revoke_token(
     viewer: &auth::Viewer,
     identifier: String,
 ) -> Result<RevokeTokenPayload, ApiError> {
-    // Any other text names no token, and may be unfit for a statement.
+    // Any other text names no token, and may contain characters that the database refuses.
     if !token::ApiToken::is_identifier(&identifier) {
         return Err(ApiError::NotFound("token"));
     }

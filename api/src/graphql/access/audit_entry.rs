@@ -93,7 +93,7 @@ impl AuditEntry {
 
     /// The object of the action.
     async fn target(&self) -> Inline<AuditTarget> {
-        Inline(AuditTarget::of(&self.scope, &self.row.target))
+        Inline(AuditTarget::parse(&self.scope, &self.row.target))
     }
 
     /// Further details, depending on the action: the new values, or the role before and after. They
@@ -123,7 +123,7 @@ inline_members! { AuditTarget: kind, id }
 impl AuditTarget {
     /// Parses a stored object. An object that cannot be parsed, for example because a newer server wrote
     /// it, becomes the account itself.
-    fn of(scope: &AccountScope, stored: &str) -> Self {
+    fn parse(scope: &AccountScope, stored: &str) -> Self {
         let account = scope.account.id;
         let (kind, id) = match stored.parse().unwrap_or(Target::Account) {
             Target::Account => (AuditTargetKind::Account, GlobalId::Account(account).into()),
@@ -337,7 +337,7 @@ impl AuditFilter {
 /// names none.
 fn parse_targets(scope: &AccountScope, id: &ID) -> Vec<Target> {
     match GlobalId::parse(id) {
-        Some(named) if named.account() != scope.account.id => Vec::new(),
+        Some(id) if id.account() != scope.account.id => Vec::new(),
         Some(GlobalId::Account(_)) => vec![Target::Account],
         Some(GlobalId::Cluster(_, id)) => vec![Target::Cluster(id)],
         Some(GlobalId::ErrorGroup(_, id)) => vec![Target::ErrorGroup(id)],
@@ -375,12 +375,12 @@ pub(crate) async fn audit_log(
 
 impl AccountScope {
     /// Returns the reasons why a change was refused. A refusal by a rule is recorded in the audit log.
-    /// `field` names the input field of each reason.
+    /// `kind` is the kind of object that may be missing. `field` names the input field of each reason.
     pub(crate) async fn refusal_errors(
         &self,
         (action, target): (Action, Target),
         refusal: Refusal,
-        what: &'static str,
+        kind: &'static str,
         field: impl Fn(AccessError) -> &'static str,
     ) -> Result<Vec<AccessUserError>, ApiError> {
         let reasons = match &refusal {
@@ -391,6 +391,6 @@ impl AccountScope {
         if let Some(reasons) = reasons {
             self.record_refusal(action, target, json!({ "reasons": reasons })).await?;
         }
-        AccessUserError::from_refusal(refusal, what, field)
+        AccessUserError::from_refusal(refusal, kind, field)
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     app::invitation,
-    clock::stored,
+    clock::to_stored,
     domain::{
         access::{AccessError, NewInvitation, has_ended},
         audit::Target,
@@ -191,20 +191,20 @@ pub(crate) async fn invite_member(
     let Ok(name) = input.name.map(|name| name.parse::<Slug>()).transpose() else {
         return Ok(refused(vec![AccessUserError::new("name", AccessError::Name)]));
     };
-    let wish = NewInvitation {
+    let new_invitation = NewInvitation {
         name,
         label: input.label,
         grant: to_grant(input.role, input.until),
-        expires_at: input.expires_at.map(stored),
+        expires_at: input.expires_at.map(to_stored),
     };
-    match invitation::create(&scope.store, actor, wish, scope.now.into()).await? {
+    match invitation::create(&scope.store, actor, new_invitation, scope.now.into()).await? {
         Ok((secret, row)) => Ok(InviteMemberPayload {
             secret: Some(secret.reveal()),
             invitation: Some(Invitation::new(scope, row)),
             user_errors: Vec::new(),
         }),
         Err(refusal) => {
-            let about = |error| {
+            let error_field = |error| {
                 field_of_grant_error(error).unwrap_or(match error {
                     AccessError::Label => "label",
                     AccessError::ExpiryPast | AccessError::TooLate => "expiresAt",
@@ -212,7 +212,7 @@ pub(crate) async fn invite_member(
                 })
             };
             let attempt = (Action::InviteMember, Target::Account);
-            Ok(refused(scope.refusal_errors(attempt, refusal, "user", about).await?))
+            Ok(refused(scope.refusal_errors(attempt, refusal, "user", error_field).await?))
         }
     }
 }

@@ -11,7 +11,7 @@ use entity::{
 use super::user::User;
 use crate::{
     app::member::{self, Refusal},
-    clock::stored,
+    clock::to_stored,
     domain::{
         access::{AccessError, Grant, has_ended},
         audit::Target,
@@ -129,7 +129,7 @@ pub(crate) struct MemberPayload {
     user_errors: Vec<AccessUserError>,
 }
 
-/// An error in a change of somebody's access.
+/// An error in a change of a user's access.
 #[derive(SimpleObject)]
 pub(crate) struct AccessUserError {
     /// The input field or the argument with the error.
@@ -140,7 +140,7 @@ pub(crate) struct AccessUserError {
     message: String,
 }
 
-/// The errors in a change of somebody's access.
+/// The codes of errors in a change of a user's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "AccessError")]
 pub(crate) enum AccessErrorCode {
@@ -197,15 +197,15 @@ impl AccessUserError {
     /// Returns the errors of a refused change. `field` names the input field of each error.
     ///
     /// # Errors
-    /// Returns an error if the refusal is not about a rule: `what` was not found, or the caller is not a
-    /// member.
+    /// Returns an error if the refusal is not about a rule: an object of this `kind` was not found, or the
+    /// caller is not a member.
     pub(crate) fn from_refusal(
         refusal: Refusal,
-        what: &'static str,
+        kind: &'static str,
         field: impl Fn(AccessError) -> &'static str,
     ) -> Result<Vec<Self>, ApiError> {
         match refusal {
-            Refusal::NotFound => Err(ApiError::NotFound(what)),
+            Refusal::NotFound => Err(ApiError::NotFound(kind)),
             Refusal::NoMember => Err(ApiError::Forbidden("you are not a member of the account".to_owned())),
             Refusal::Rules(errors) => {
                 Ok(errors.into_iter().map(|error| Self::new(field(error), error)).collect())
@@ -215,7 +215,7 @@ impl AccessUserError {
 }
 
 /// Returns a page of the account's members.
-pub(crate) async fn members(
+pub(crate) async fn load_members(
     scope: &AccountScope,
     page: PageArguments,
 ) -> Result<Connection<Member>, ApiError> {
@@ -251,8 +251,8 @@ pub(crate) async fn set_member_role(
     (role, until): (MemberRole, Option<DateTime<Utc>>),
 ) -> Result<MemberPayload, ApiError> {
     let user = User::parse_id(scope, "user", user)?;
-    let after = Some(to_grant(role, until));
-    let outcome = member::change(&scope.store, actor, user, after, scope.now.into()).await?;
+    let grant = Some(to_grant(role, until));
+    let outcome = member::change(&scope.store, actor, user, grant, scope.now.into()).await?;
     change_payload(scope, outcome, (Action::SetMemberRole, Target::User(user)), "user").await
 }
 
@@ -306,7 +306,7 @@ pub(crate) async fn remove_member(
 
 /// Returns the grant of a role with an optional end.
 pub(crate) fn to_grant(role: MemberRole, until: Option<DateTime<Utc>>) -> Grant {
-    Grant { role: role.into(), ends_at: until.map(stored) }
+    Grant { role: role.into(), ends_at: until.map(to_stored) }
 }
 
 /// Returns the input field of an error about the granted role or its end; `None` for other errors.
@@ -329,8 +329,8 @@ async fn change_payload(
     let (member, user_errors) = match outcome {
         Ok(row) => (Some(Member::new(&scope, row)), Vec::new()),
         Err(refusal) => {
-            let about = |error| field_of_grant_error(error).unwrap_or(field);
-            (None, scope.refusal_errors(attempt, refusal, "user", about).await?)
+            let error_field = |error| field_of_grant_error(error).unwrap_or(field);
+            (None, scope.refusal_errors(attempt, refusal, "user", error_field).await?)
         }
     };
     Ok(MemberPayload { member, account: Account(scope), user_errors })

@@ -81,7 +81,7 @@ pub(crate) struct SetDefaultAccountPayload {
 }
 
 /// Returns the accounts that the viewer's credentials open, the default one first.
-pub(crate) async fn memberships(context: &Context<'_>) -> Result<InlineList<Membership>, ApiError> {
+pub(crate) async fn load_memberships(context: &Context<'_>) -> Result<InlineList<Membership>, ApiError> {
     let RequestContext { viewer, user, scope, .. } = schema::request_context(context);
     match user {
         Some(user) => Ok(InlineList(to_memberships(user.current_memberships(scope.now.into()).await?))),
@@ -96,11 +96,11 @@ pub(crate) async fn accept_invitation(
     let (user, RequestContext { viewer, scope, actor, .. }) =
         (require_own_credentials(context)?, schema::request_context(context));
     let now = scope.now.into();
-    let accepted = match ApiToken::parse(secret) {
+    let outcome = match ApiToken::parse(secret) {
         Some(secret) => user.accept_invitation(&secret, &viewer.user().name, actor, now).await?,
         None => Err(AccessError::NoInvitation),
     };
-    match accepted {
+    match outcome {
         Ok(account) => {
             let mut memberships = to_memberships(user.current_memberships(now).await?).into_iter();
             let membership = memberships.find(|membership| membership.current.account.id == account);
@@ -121,9 +121,9 @@ pub(crate) async fn set_default_account(
         (require_own_credentials(context)?, schema::request_context(context));
     let now = scope.now.into();
     let memberships = user.current_memberships(now).await?;
-    let chosen = memberships.iter().find(|current| current.account.slug == slug);
-    let chosen = chosen.ok_or(ApiError::NotFound("account"))?.account.id;
-    user.set_default_account(chosen, actor).await?;
+    let membership = memberships.iter().find(|current| current.account.slug == slug);
+    let account = membership.ok_or(ApiError::NotFound("account"))?.account.id;
+    user.set_default_account(account, actor).await?;
     let memberships = InlineList(to_memberships(user.current_memberships(now).await?));
     Ok(SetDefaultAccountPayload { memberships, user_errors: Vec::new() })
 }
@@ -137,6 +137,6 @@ pub(crate) fn require_own_credentials<'a>(context: &Context<'a>) -> Result<&'a U
 }
 
 fn to_memberships(memberships: Vec<CurrentMembership>) -> Vec<Membership> {
-    let numbered = memberships.into_iter().enumerate();
-    numbered.map(|(number, current)| Membership { current, is_default: number == 0 }).collect()
+    let memberships = memberships.into_iter().enumerate();
+    memberships.map(|(index, current)| Membership { current, is_default: index == 0 }).collect()
 }

@@ -43,7 +43,7 @@ pub(crate) fn require<'a>(
 /// caller is written to the audit log.
 ///
 /// # Errors
-/// Returns an error if the caller may not.
+/// Returns an error if the caller may not do the action.
 pub(crate) async fn authorize<'a>(
     context: &Context<'a>,
     action: Action,
@@ -56,7 +56,7 @@ pub(crate) async fn authorize<'a>(
 /// the audit log.
 ///
 /// # Errors
-/// Returns an error if the caller may not.
+/// Returns an error if the caller may not do the action.
 pub(crate) async fn authorize_own<'a>(
     context: &Context<'a>,
     action: Action,
@@ -67,11 +67,11 @@ pub(crate) async fn authorize_own<'a>(
 async fn authorize_with<'a>(
     context: &Context<'a>,
     action: Action,
-    is_enough: impl Fn(Reach) -> bool,
+    is_sufficient: impl Fn(Reach) -> bool,
 ) -> Result<&'a AccountScope, ApiError> {
     let scope = &schema::request_context(context).scope;
     let permission = Permission::for_action(action);
-    if permission.is_some_and(|permission| is_enough(scope.rights.reach(permission))) {
+    if permission.is_some_and(|permission| is_sufficient(scope.rights.reach(permission))) {
         return Ok(scope);
     }
     let denial = permission.map_or(Denial::MissingAdmin, |permission| scope.rights.denial(permission));
@@ -112,16 +112,16 @@ impl AccountScope {
 
     /// Returns true if the viewer may revoke the tokens of a user.
     pub(crate) async fn can_revoke(&self, user: UserId) -> Result<bool, ApiError> {
-        let own = self.rights;
-        if user == own.user || own.reach(Permission::RevokeToken) != Reach::Everything {
-            return Ok(own.permit(Permission::RevokeToken, Some(user)));
+        let rights = self.rights;
+        if user == rights.user || rights.reach(Permission::RevokeToken) != Reach::Everything {
+            return Ok(rights.permit(Permission::RevokeToken, Some(user)));
         }
         // Most callers need no statement: an owner manages every role.
-        if manages(own.role, Role::Owner) {
+        if manages(rights.role, Role::Owner) {
             return Ok(true);
         }
         let role = self.loader.load_one(RoleKey(user)).await?;
-        Ok(role.is_some_and(|role| manages(own.role, role)))
+        Ok(role.is_some_and(|role| manages(rights.role, role)))
     }
 
     /// Returns true if the viewer may triage an error group.
@@ -146,14 +146,14 @@ impl Loader<OwnErrorsKey> for StoreReader {
     type Error = Arc<StoreError>;
 
     async fn load(&self, keys: &[OwnErrorsKey]) -> Result<HashMap<OwnErrorsKey, ()>, Self::Error> {
-        let mut groups: HashMap<UserId, Vec<ErrorGroupId>> = HashMap::new();
+        let mut groups_by_user: HashMap<UserId, Vec<ErrorGroupId>> = HashMap::new();
         for OwnErrorsKey(user, group) in keys {
-            groups.entry(*user).or_default().push(*group);
+            groups_by_user.entry(*user).or_default().push(*group);
         }
         let mut found = HashMap::new();
-        for (user, groups) in groups {
-            let own = self.0.error_groups_of_user(user, &groups).await?;
-            found.extend(own.into_iter().map(|group| (OwnErrorsKey(user, group), ())));
+        for (user, groups) in groups_by_user {
+            let own_groups = self.0.error_groups_of_user(user, &groups).await?;
+            found.extend(own_groups.into_iter().map(|group| (OwnErrorsKey(user, group), ())));
         }
         Ok(found)
     }
@@ -174,7 +174,7 @@ impl Loader<RoleKey> for StoreReader {
     }
 }
 
-/// The fields of a cluster that tell what the viewer may do to it.
+/// The fields of a cluster with the permissions of the viewer.
 pub(crate) struct ClusterPermissions<'a> {
     scope: &'a AccountScope,
     row: &'a Model,
@@ -190,7 +190,7 @@ impl<'a> ClusterPermissions<'a> {
     }
 }
 
-/// The fields of a cluster that tell what the viewer may do to it.
+/// The fields of a cluster with the permissions of the viewer.
 #[Object]
 impl ClusterPermissions<'_> {
     /// True if the viewer may set the cluster's tags with `setClusterTags`.
@@ -225,7 +225,7 @@ impl ClusterPermissions<'_> {
     }
 }
 
-/// The fields of an account that tell what the viewer may do in it.
+/// The fields of an account with the permissions of the viewer.
 pub(crate) struct AccountPermissions(pub(crate) AccountScope);
 
 impl AccountPermissions {
@@ -234,7 +234,7 @@ impl AccountPermissions {
     }
 }
 
-/// The fields of an account that tell what the viewer may do in it.
+/// The fields of an account with the permissions of the viewer.
 #[Object]
 impl AccountPermissions {
     /// True if the viewer may create tokens of their own with `createToken`. For tokens of other members,

@@ -65,7 +65,7 @@ pub(crate) struct EndSessionPayload {
 }
 
 /// Returns the sessions of the viewer, the newest first.
-pub(crate) async fn sessions(context: &Context<'_>) -> Result<InlineList<Session>, ApiError> {
+pub(crate) async fn load_sessions(context: &Context<'_>) -> Result<InlineList<Session>, ApiError> {
     let (user, RequestContext { viewer, scope, .. }) =
         (require_own_credentials(context)?, schema::request_context(context));
     let rows = user.sessions(scope.now.into()).await?.into_iter();
@@ -84,5 +84,5 @@ pub(crate) async fn end_session(
     if !user.end_session(identifier, &schema::request_context(context).actor).await? {
         return Err(ApiError::NotFound("session"));
     }
-    Ok(EndSessionPayload { sessions: sessions(context).await?, user_errors: Vec::new() })
+    Ok(EndSessionPayload { sessions: load_sessions(context).await?, user_errors: Vec::new() })
 }

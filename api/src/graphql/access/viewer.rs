@@ -62,7 +62,7 @@ impl Viewer {
     /// the account that it belongs to; other credentials open all accounts of which the user is a member
     /// now.
     async fn memberships(&self, context: &Context<'_>) -> Result<InlineList<Membership>, ApiError> {
-        membership::memberships(context).await
+        membership::load_memberships(context).await
     }
 
     /// The permissions of the credentials: the scopes of the token, as far as the user's current role
@@ -75,7 +75,7 @@ impl Viewer {
     /// the error code `FORBIDDEN`, for an API token and for other credentials with fewer permissions than
     /// the user.
     async fn sessions(&self, context: &Context<'_>) -> NullOnError<InlineList<Session>> {
-        Some(session::sessions(context).await)
+        Some(session::load_sessions(context).await)
     }
 
     /// The user's own tokens in the account, the newest first, including revoked and expired ones. The
@@ -89,6 +89,6 @@ impl Viewer {
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<ApiToken>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        api_token::tokens(&self.scope, TokenKind::Personal, Some(self.viewer.user_id()), page).await
+        api_token::load_tokens(&self.scope, TokenKind::Personal, Some(self.viewer.user_id()), page).await
     }
 }

@@ -133,8 +133,8 @@ impl Account {
         )]
         clusters: Option<ClusterFilter>,
     ) -> Result<Statistics, ApiError> {
-        let of = UsageScope::resolve(&self.0, usage::day_range(from, to)?, clusters, None).await?;
-        Ok(Statistics { scope: self.0.clone(), of })
+        let usage_scope = UsageScope::resolve(&self.0, usage::day_range(from, to)?, clusters, None).await?;
+        Ok(Statistics { scope: self.0.clone(), usage_scope })
     }
 
     /// The resources used, as a table with one row for each combination of the dimensions in `by`.
@@ -198,8 +198,9 @@ impl Account {
     ) -> NullOnError<InlineList<Function>> {
         let functions = async {
             let user = user.map(|user| User::parse_id(&self.0, "user", &user)).transpose()?;
-            let of = UsageScope::resolve(&self.0, usage::day_range(from, to)?, clusters, user).await?;
-            function::load_account_functions(&self.0, of, first).await.map(InlineList)
+            let usage_scope =
+                UsageScope::resolve(&self.0, usage::day_range(from, to)?, clusters, user).await?;
+            function::load_account_functions(&self.0, usage_scope, first).await.map(InlineList)
         };
         Some(functions.await)
     }
@@ -215,7 +216,7 @@ impl Account {
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<PerformanceReport>, ApiError> {
         let page = PageArguments { first, after, last, before };
-        performance_report::performance_reports(context, &self.0, page).await
+        performance_report::load_performance_reports(context, &self.0, page).await
     }
 
     /// The cost rates of the account, in the order of their first days. The server's estimate applies to days
@@ -248,7 +249,7 @@ impl Account {
         let page = PageArguments { first, after, last, before }
             .with_summary_columns::<Cluster>(context)
             .allow_long_page(context);
-        cluster_list::clusters(&self.0, filter.unwrap_or_default(), order_by, page).await
+        cluster_list::load_cluster_page(&self.0, filter.unwrap_or_default(), order_by, page).await
     }
 
     /// The groups of similar errors on all clusters of the account, the group with the newest error
@@ -341,7 +342,7 @@ impl Account {
     ) -> NullOnError<Profile> {
         let profile = async {
             let work = scope.find(&self.0, "scope").await?;
-            Profile::of_work(&self.0, &work, min_share).await
+            Profile::find_for_work(&self.0, &work, min_share).await
         };
         profile.await.transpose()
     }
@@ -355,12 +356,12 @@ impl Account {
         metrics: Vec<SampleMetric>,
         #[graphql(desc = "The selected work. All work of the account by default.", default)] scope: WorkScope,
         #[graphql(
-            desc = "The seconds that each point covers, at least 60. Null for the shortest that makes at \
-                    most 2,000 points."
+            desc = "The width of a bucket, in seconds, at least 60. Null for the smallest width that gives \
+                    at most 2,000 points."
         )]
         bucket_seconds: Option<i32>,
     ) -> NullOnError<Vec<AccountSeries>> {
-        Some(account_series::series(&self.0, scope, metrics, bucket_seconds).await)
+        Some(account_series::load_series(&self.0, scope, metrics, bucket_seconds).await)
     }
 
     /// The comparison of two selections of work: how much more or less the second one used than the first,
@@ -394,7 +395,7 @@ impl Account {
 
     /// The account's policy for idle clusters.
     async fn idle_policy(&self) -> Result<IdlePolicy, ApiError> {
-        IdlePolicy::of(&self.0).await
+        IdlePolicy::load(&self.0).await
     }
 
     /// The estimated effect of stopping clusters after a time without work: the savings, and the computations
@@ -431,7 +432,7 @@ impl Account {
         if let Err(error) = require(context, Permission::ManageMembers) {
             return Some(Err(error));
         }
-        Some(member::members(&self.0, PageArguments { first, after, last, before }).await)
+        Some(member::load_members(&self.0, PageArguments { first, after, last, before }).await)
     }
 
     /// The tokens of the members, the newest first, including revoked and expired ones. The tokens of
@@ -450,7 +451,7 @@ impl Account {
             return Some(Err(error));
         }
         let page = PageArguments { first, after, last, before };
-        Some(api_token::tokens(&self.0, TokenKind::Personal, None, page).await)
+        Some(api_token::load_tokens(&self.0, TokenKind::Personal, None, page).await)
     }
 
     /// The tokens of the members' schedulers, the newest first. Each is valid only for the reports of
@@ -469,7 +470,7 @@ impl Account {
             return Some(Err(error));
         }
         let page = PageArguments { first, after, last, before };
-        Some(api_token::tokens(&self.0, TokenKind::OfSchedulers, None, page).await)
+        Some(api_token::load_tokens(&self.0, TokenKind::OfSchedulers, None, page).await)
     }
 
     /// The account's policy for the tokens of schedulers. Null, with the error code `FORBIDDEN`, for a

@@ -53,7 +53,7 @@ pub(crate) struct SpanTagMatch {
 
 impl SpanTagMatch {
     fn check(self) -> Result<store::TagMatch, ApiError> {
-        let checked = |argument, tags: Option<Vec<String>>| match tags {
+        let check_tags = |argument, tags: Option<Vec<String>>| match tags {
             None => Ok(Vec::new()),
             Some(tags) if tags.is_empty() || tags.len() > MAX_VALUES => {
                 Err(ApiError::invalid(argument, format!("must be 1 to {MAX_VALUES}, not {}", tags.len())))
@@ -64,10 +64,10 @@ impl SpanTagMatch {
             }
         };
         Ok(store::TagMatch {
-            any: checked("any", self.any)?,
-            all: checked("all", self.all)?,
-            none: checked("none", self.none)?,
-            under: checked("underPath", self.under_path)?,
+            any: check_tags("any", self.any)?,
+            all: check_tags("all", self.all)?,
+            none: check_tags("none", self.none)?,
+            under: check_tags("underPath", self.under_path)?,
         })
     }
 }
@@ -147,16 +147,16 @@ impl AccountLists {
         let sort = ComputationSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         check_max_len("states", states.as_deref(), MAX_VALUES)?;
-        let of = AccountComputations {
+        let selection = AccountComputations {
             clusters: self.charge_search(clusters).await?,
             started_in: TimeRange::range_of_argument("startedIn", started_in)?,
             states: states.map(|states| states.into_iter().map(Into::into).collect()),
         };
-        let page = self.0.store.account_computation_page(&of, sort, &request).await?;
+        let page = self.0.store.account_computation_page(&selection, sort, &request).await?;
         let store = self.0.store.clone();
         let total = total_count_by(move || {
-            let (store, of) = (store.clone(), of.clone());
-            async move { store.account_computation_count(&of).await }
+            let (store, selection) = (store.clone(), selection.clone());
+            async move { store.account_computation_count(&selection).await }
         });
         Ok(Connection::new(page, sort, |row| Computation::new(&self.0, row), total))
     }
@@ -183,16 +183,16 @@ impl AccountLists {
     ) -> Result<Connection<Span>, ApiError> {
         let sort = SpanSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
-        let of = AccountSpans {
+        let selection = AccountSpans {
             clusters: self.charge_search(clusters).await?,
             enqueued_in: TimeRange::range_of_argument("enqueuedIn", enqueued_in)?,
             filter: SpanFilter { roots, tags: tags.unwrap_or_default().check()? },
         };
-        let page = self.0.store.account_span_page(&of, sort, &request).await?;
+        let page = self.0.store.account_span_page(&selection, sort, &request).await?;
         let store = self.0.store.clone();
         let total = total_count_by(move || {
-            let (store, of) = (store.clone(), of.clone());
-            async move { store.account_span_count(&of).await }
+            let (store, selection) = (store.clone(), selection.clone());
+            async move { store.account_span_count(&selection).await }
         });
         Ok(Connection::new(page, sort, |row| Span::new(&self.0, row), total))
     }
@@ -256,18 +256,19 @@ impl AccountLists {
         let sort = ErrorSort::LatestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
         check_text_list("types", types.as_deref(), MAX_VALUES)?;
-        let of = AccountErrors {
+        let selection = AccountErrors {
             clusters: self.charge_search(clusters).await?,
             at: TimeRange::range_of_argument("at", at)?,
             origin: origin.map(Into::into),
             types,
         };
-        let words = search_text.filter(|words| !words.is_empty());
-        let page = self.0.store.account_error_page(&of, words.as_deref(), sort, &request).await?;
+        let search_text = search_text.filter(|text| !text.is_empty());
+        let page =
+            self.0.store.account_error_page(&selection, search_text.as_deref(), sort, &request).await?;
         let store = self.0.store.clone();
         let total = total_count_by(move || {
-            let (store, of) = (store.clone(), of.clone());
-            async move { store.account_error_count(&of).await }
+            let (store, selection) = (store.clone(), selection.clone());
+            async move { store.account_error_count(&selection).await }
         });
         Ok(Connection::new(page, sort, |row| ErrorOccurrence::new(&self.0, row), total))
     }
@@ -296,18 +297,18 @@ impl AccountLists {
             let sort = EventSort::OldestOfAllFirst;
             let request = PageArguments { first, after, last, before }.request(&self.0, sort)?;
             check_text_list("topics", topics.as_deref(), MAX_VALUES)?;
-            let of = AccountEvents {
+            let selection = AccountEvents {
                 clusters: self.charge_search(clusters).await?,
                 at: TimeRange::range_of_argument("at", at)?,
                 topics,
             };
-            let page = self.0.store.account_event_page(&of, sort, &request).await?;
-            let events = FacetRows::OfAccount(of.clone());
+            let page = self.0.store.account_event_page(&selection, sort, &request).await?;
+            let events = FacetRows::OfAccount(selection.clone());
             let fields = EventListFields { scope: self.0.clone(), events };
             let store = self.0.store.clone();
             let total = total_count_by(move || {
-                let (store, of) = (store.clone(), of.clone());
-                async move { store.account_event_count(&of).await }
+                let (store, selection) = (store.clone(), selection.clone());
+                async move { store.account_event_count(&selection).await }
             });
             Ok(Connection::new(page, sort, |row| Event::new(&self.0, row), total).with_fields(fields))
         };
@@ -330,7 +331,7 @@ impl AccountLists {
             Vec<LogSource>,
         >,
         #[graphql(name = "match", desc = "Only lines that contain this text, in upper or lower case.")]
-        words: Option<String>,
+        search_text: Option<String>,
         #[graphql(desc = "Only lines written in this period, by the clock of their process.")] at: Option<
             TimeRange,
         >,
@@ -345,18 +346,18 @@ impl AccountLists {
         check_text_list("levels", levels.as_deref(), 20)?;
         check_max_len("sources", sources.as_deref(), 20)?;
         let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
-        let of = AccountLogs {
+        let selection = AccountLogs {
             clusters: self.charge_search(clusters).await?,
             at: TimeRange::range_of_argument("at", at)?,
             filter: LogFilter { levels, sources, ..LogFilter::default() },
         };
-        let words = words.filter(|words| !words.is_empty());
-        let page = self.0.store.account_log_page(&of, words.as_deref(), sort, &request).await?;
-        let fields = LogListFields { scope: self.0.clone(), lines: FacetRows::OfAccount(of.clone()) };
+        let search_text = search_text.filter(|text| !text.is_empty());
+        let page = self.0.store.account_log_page(&selection, search_text.as_deref(), sort, &request).await?;
+        let fields = LogListFields { scope: self.0.clone(), lines: FacetRows::OfAccount(selection.clone()) };
         let store = self.0.store.clone();
         let total = total_count_by(move || {
-            let (store, of) = (store.clone(), of.clone());
-            async move { store.account_log_count(&of).await }
+            let (store, selection) = (store.clone(), selection.clone());
+            async move { store.account_log_count(&selection).await }
         });
         Ok(Connection::new(page, sort, |row| LogLine::new(&self.0, row), total).with_fields(fields))
     }

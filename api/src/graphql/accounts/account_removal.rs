@@ -22,9 +22,8 @@ pub(crate) struct DeleteDataInput {
     /// The class of data.
     class: DataClass,
     /// The global identifier or the `number` of the cluster whose data is removed. Null for the data of all
-    /// clusters.
-    /// With a cluster, data that belongs to no single cluster, such as code snippets and performance
-    /// reports, is kept.
+    /// clusters. With a cluster, data that belongs to no single cluster, such as code snippets and
+    /// performance reports, is kept.
     cluster_id: Option<ID>,
 }
 
@@ -61,8 +60,8 @@ pub(crate) async fn delete_data(
 ) -> Result<DeleteDataPayload, ApiError> {
     let cluster = match &input.cluster_id {
         Some(id) => {
-            let missing = |_| ApiError::NotFound("cluster");
-            let cluster = Cluster::parse_id(scope, "clusterId", id).map_err(missing)?;
+            let not_found = |_| ApiError::NotFound("cluster");
+            let cluster = Cluster::parse_id(scope, "clusterId", id).map_err(not_found)?;
             // A cluster that does not exist, or belongs to another account, has no data to remove: this
             // is `NOT_FOUND`.
             Cluster::load_existing(scope, cluster).await?;

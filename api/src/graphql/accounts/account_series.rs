@@ -43,7 +43,7 @@ pub(crate) struct AccountSeries {
     unit: SampleUnit,
     /// The function that combines the values of several clusters.
     combination: SeriesCombination,
-    /// The seconds that each point covers.
+    /// The width of a bucket, in seconds: as requested, or as chosen by the server.
     bucket_seconds: i32,
     /// The points, in the order of time. A bucket without a measurement has no point.
     points: Vec<AccountSeriesPoint>,
@@ -79,14 +79,14 @@ pub(crate) struct AccountSeriesPoint {
 }
 
 /// Returns the series of a scope, one for each of `metrics`.
-pub(crate) async fn series(
+pub(crate) async fn load_series(
     scope: &AccountScope,
     work: WorkScope,
     metrics: Vec<SampleMetric>,
     bucket_seconds: Option<i32>,
 ) -> Result<Vec<AccountSeries>, ApiError> {
     let work = work.find_in_period(scope, "scope", Some(TimeDelta::hours(DEFAULT_HOURS))).await?;
-    let window = window(&work, bucket_seconds)?;
+    let window = parse_window(&work, bucket_seconds)?;
     let requested: Vec<Metric> = metrics.into_iter().map(Into::into).collect();
     let metrics: Vec<Metric> = requested.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let cost = window.cost(requested.len());
@@ -99,20 +99,20 @@ pub(crate) async fn series(
                 .to_owned(),
         });
     }
-    let mut parts = Vec::new();
+    let mut cluster_buckets = Vec::new();
     if !metrics.is_empty() && !window.is_empty() {
         let key = |cluster| SeriesKey::new(SeriesParent::Cluster(cluster), window, metrics.clone());
         let found = scope.loader.load_many(work.ids().into_iter().map(key)).await?;
-        parts.extend(found.into_values());
+        cluster_buckets.extend(found.into_values());
     }
     Ok(run_blocking(move || {
-        requested.into_iter().map(|metric| combine_series(metric, window, &parts)).collect()
+        requested.into_iter().map(|metric| combine_series(metric, window, &cluster_buckets)).collect()
     })
     .await)
 }
 
-fn combine_series(metric: Metric, window: Window, parts: &[Arc<Buckets>]) -> AccountSeries {
-    let points = combine_clusters(metric, parts.iter().map(|part| &**part));
+fn combine_series(metric: Metric, window: Window, cluster_buckets: &[Arc<Buckets>]) -> AccountSeries {
+    let points = combine_clusters(metric, cluster_buckets.iter().map(|buckets| &**buckets));
     let points = points.into_iter().map(|(at, point)| AccountSeriesPoint {
         at: DateTime::from_timestamp_millis(at).unwrap_or_default(),
         value: point.value,
@@ -129,23 +129,23 @@ fn combine_series(metric: Metric, window: Window, parts: &[Arc<Buckets>]) -> Acc
     }
 }
 
-fn window(work: &Selection, bucket_seconds: Option<i32>) -> Result<Window, ApiError> {
-    let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
+fn parse_window(work: &Selection, bucket_seconds: Option<i32>) -> Result<Window, ApiError> {
+    let invalid = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
     if work.is_partial() {
         let reason = "measurements are not available by span or function: omit 'spanTags' and 'functions'";
-        return Err(refused("scope", reason.to_owned()));
+        return Err(invalid("scope", reason.to_owned()));
     }
     let (from, to) = (work.range.0.unwrap_or_default(), work.range.1.unwrap_or_default());
     if to.saturating_sub(from) > MAX_DAYS * DAY {
         let reason = format!("'from' must not be more than {MAX_DAYS} days before 'to', or before now");
-        return Err(refused("scope", reason));
+        return Err(invalid("scope", reason));
     }
     let width = bucket_seconds.map(i64::from);
     if width.is_some_and(|seconds| seconds < MIN_BUCKET) {
-        return Err(refused("bucketSeconds", format!("must be at least {MIN_BUCKET}")));
+        return Err(invalid("bucketSeconds", format!("must be at least {MIN_BUCKET}")));
     }
     let too_fine = |TooManyPoints { least_seconds }| {
-        refused("bucketSeconds", format!("must be at least {least_seconds} for this period"))
+        invalid("bucketSeconds", format!("must be at least {least_seconds} for this period"))
     };
     let window = Window::new(from, to, width).map_err(too_fine)?;
     if window.width_seconds() < MIN_BUCKET {

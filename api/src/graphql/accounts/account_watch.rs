@@ -64,20 +64,21 @@ impl AccountMonitoring {
             let page = PageArguments { first, after, last, before };
             let unmuted_at = (!muted).then(|| self.0.now.into());
             let clusters = cluster_list::resolve_clusters(&self.0, clusters).await?;
-            let of = AccountFlagFilter { clusters, filter: flag::flag_filter(active, kinds)?, unmuted_at };
-            flag::load_account_flags(&self.0, of, page).await
+            let filter =
+                AccountFlagFilter { clusters, filter: flag::flag_filter(active, kinds)?, unmuted_at };
+            flag::load_account_flags(&self.0, filter, page).await
         };
         Some(flags.await)
     }
 
     /// The rules by which flags are detected, with their thresholds and advice.
     async fn flag_rules(&self) -> Result<Vec<FlagRule>, ApiError> {
-        flag_rule::rules(&self.0).await
+        flag_rule::load_rules(&self.0).await
     }
 
     /// The muted kinds of flag.
     async fn flag_mutes(&self) -> Result<Vec<FlagMute>, ApiError> {
-        flag_rule::mutes(&self.0).await
+        flag_rule::load_mutes(&self.0).await
     }
 
     /// The alerts that the alert rules raised, the active ones first, then the most recently ended. Up
@@ -95,7 +96,7 @@ impl AccountMonitoring {
         #[graphql(desc = "The number of items from the end, 1 to 100.")] last: Option<i32>,
         #[graphql(desc = "Only items before this cursor.")] before: Option<String>,
     ) -> Result<Connection<Alert>, ApiError> {
-        alert::alerts(&self.0, active, PageArguments { first, after, last, before }).await
+        alert::load_alerts(&self.0, active, PageArguments { first, after, last, before }).await
     }
 
     /// The alert rules of the account, the oldest first. Null, with the error code `FORBIDDEN`, for a
@@ -112,7 +113,7 @@ impl AccountMonitoring {
         if let Err(error) = require(context, Permission::ChangeSettings) {
             return Some(Err(error));
         }
-        Some(alert_rule::rules(&self.0, PageArguments { first, after, last, before }).await)
+        Some(alert_rule::load_rules(&self.0, PageArguments { first, after, last, before }).await)
     }
 
     /// The messages about alerts of the last 30 days and the state of their delivery, the newest first.
@@ -131,6 +132,9 @@ impl AccountMonitoring {
         if let Err(error) = require(context, Permission::ChangeSettings) {
             return Some(Err(error));
         }
-        Some(alert_delivery::deliveries(&self.0, rule, PageArguments { first, after, last, before }).await)
+        Some(
+            alert_delivery::load_deliveries(&self.0, rule, PageArguments { first, after, last, before })
+                .await,
+        )
     }
 }

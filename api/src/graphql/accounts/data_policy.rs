@@ -146,29 +146,30 @@ struct ClassReceipt {
     class: DataClass,
     /// The number of items that the scheduler sent, each counted once. Null if it was not reported.
     sent: Option<BigInt>,
-    /// The size of these items as JSON, in characters. Null if it was not reported.
+    /// The size of these items as JSON text, in characters. It is not a number of bytes: each character
+    /// counts as one, however many bytes it takes in UTF-8. Null if it was not reported.
     bytes: Option<BigInt>,
     /// The number of items that the scheduler withheld, by its own settings or because the account
     /// refuses them. Null if it was not reported.
     withheld: Option<BigInt>,
-    /// The number of items that arrived but were not stored, because the account refused them at that
-    /// time. Null if the scheduler did not report the items it sent.
+    /// The number of items that the server received but did not store, because the account refused the
+    /// class at that time. Null if the scheduler did not report the number of items that it sent.
     dropped: Option<BigInt>,
     /// True if the account accepts the class now.
     accepted: bool,
 }
 
 impl PrivacyReceipt {
-    pub(crate) async fn of(scope: &AccountScope, receipt: &Receipt) -> Result<Self, ApiError> {
+    pub(crate) async fn load(scope: &AccountScope, receipt: &Receipt) -> Result<Self, ApiError> {
         let classes = DataPolicy::load_all(scope).await?.into_iter().map(|policy| {
             let counts = receipt.0.get(&policy.class.into());
-            let count = |count: fn(&json_columns::ClassReceipt) -> i64| counts.map(count).map(BigInt);
+            let read_count = |field: fn(&json_columns::ClassReceipt) -> i64| counts.map(field).map(BigInt);
             ClassReceipt {
                 class: policy.class,
-                sent: count(|row| row.sent),
-                bytes: count(|row| row.bytes),
-                withheld: count(|row| row.withheld),
-                dropped: count(|row| row.dropped),
+                sent: read_count(|row| row.sent),
+                bytes: read_count(|row| row.bytes),
+                withheld: read_count(|row| row.withheld),
+                dropped: read_count(|row| row.dropped),
                 accepted: policy.accepted,
             }
         });

@@ -25,7 +25,7 @@ use crate::{
         },
         schema,
     },
-    store::{PerformanceReportSort, ReportReader},
+    store::{PerformanceReportReader, PerformanceReportSort},
 };
 
 /// An uploaded performance report: an HTML page that Dask generated about the work of a cluster.
@@ -49,7 +49,7 @@ impl PerformanceReport {
         GlobalId::PerformanceReport(self.scope.account.id, self.row.id).into()
     }
 
-    /// The report's identifier, as mutations take it.
+    /// The report's identifier, for the argument of mutations.
     async fn identifier(&self) -> String {
         self.row.id.to_string()
     }
@@ -97,7 +97,7 @@ inline_fields! { PerformanceReport: id, identifier, name, visibility, size, path
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[graphql(remote = "performance_report::Visibility")]
 pub(crate) enum ReportVisibility {
-    /// Visible to all members of the account.
+    /// Visible to all members of the account, and to nobody else.
     Public,
     /// Visible to the user who uploaded it, and to credentials with the scope `admin`.
     Private,
@@ -114,7 +114,7 @@ pub(crate) struct DeletePerformanceReportPayload {
     user_errors: Vec<UserError>,
 }
 
-impl ReportReader {
+impl PerformanceReportReader {
     /// Returns the reader for the viewer's credentials.
     pub(crate) fn from_viewer(viewer: &Viewer) -> Self {
         Self { user: viewer.user_id(), sees_private: viewer.may(Scope::Admin) }
@@ -122,12 +122,12 @@ impl ReportReader {
 }
 
 /// Returns a page of the reports that the viewer may see.
-pub(crate) async fn performance_reports(
+pub(crate) async fn load_performance_reports(
     context: &Context<'_>,
     scope: &AccountScope,
     page: PageArguments,
 ) -> Result<Connection<PerformanceReport>, ApiError> {
-    let reader = ReportReader::from_viewer(&schema::request_context(context).viewer);
+    let reader = PerformanceReportReader::from_viewer(&schema::request_context(context).viewer);
     let sort = PerformanceReportSort::NewestFirst;
     let request = page.request(scope, sort)?;
     let page = scope.store.performance_report_page(reader, sort, &request).await?;
@@ -143,10 +143,10 @@ pub(crate) async fn delete_performance_report(
     scope: &AccountScope,
     identifier: &str,
 ) -> Result<DeletePerformanceReportPayload, ApiError> {
-    let missing = || ApiError::NotFound("performance report");
-    let id = identifier.parse().map_err(|_| missing())?;
+    let not_found = || ApiError::NotFound("performance report");
+    let id = identifier.parse().map_err(|_| not_found())?;
     if !scope.store.delete_performance_report(id).await? {
-        return Err(missing());
+        return Err(not_found());
     }
     Ok(DeletePerformanceReportPayload {
         account: Account(scope.with_empty_caches()),

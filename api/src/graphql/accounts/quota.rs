@@ -39,14 +39,15 @@ pub(crate) struct QuotaUsed {
 impl AccountQuota {
     pub(crate) async fn load(scope: &AccountScope) -> Result<Self, ApiError> {
         let status = scope.store.quota_status(scope.now.into()).await?;
-        let used = |quota| QuotaUsed::from(status.usage_of(quota));
-        let Limits { cluster_threads: threads, retention_days: retention, .. } = status.limits;
+        let quota_used = |quota| QuotaUsed::from(status.usage_of(quota));
+        let Limits { cluster_threads, retention_days, .. } = status.limits;
         Ok(Self {
-            stored_bytes: used(Quota::StoredBytes),
-            daily_bytes: used(Quota::DailyBytes),
-            daily_clusters: used(Quota::DailyClusters),
-            cluster_threads: (threads != UNLIMITED).then_some(BigInt(threads)),
-            retention_days: (retention != UNLIMITED).then(|| i32::try_from(retention).unwrap_or(i32::MAX)),
+            stored_bytes: quota_used(Quota::StoredBytes),
+            daily_bytes: quota_used(Quota::DailyBytes),
+            daily_clusters: quota_used(Quota::DailyClusters),
+            cluster_threads: (cluster_threads != UNLIMITED).then_some(BigInt(cluster_threads)),
+            retention_days: (retention_days != UNLIMITED)
+                .then(|| i32::try_from(retention_days).unwrap_or(i32::MAX)),
         })
     }
 }

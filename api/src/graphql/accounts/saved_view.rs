@@ -151,13 +151,13 @@ impl AccountViews {
         let sort = SavedViewSort::OldestFirst;
         let request = PageArguments { first, after, last, before }.request(scope, sort)?;
         let filter = SavedViewFilter { reader: scope.rights.user, page, is_shared: shared };
-        let found = scope.store.saved_view_page(&filter, sort, &request).await?;
+        let page = scope.store.saved_view_page(&filter, sort, &request).await?;
         let store = scope.store.clone();
         let total = total_count_by(move || {
             let (store, filter) = (store.clone(), filter.clone());
             async move { store.saved_view_count(&filter).await }
         });
-        Ok(Connection::new(found, sort, |row| SavedView::new(scope, row), total))
+        Ok(Connection::new(page, sort, |row| SavedView::new(scope, row), total))
     }
 
     /// True if the viewer may create private views with `createSavedView`.
@@ -219,29 +219,30 @@ impl From<SavedViewInput> for ViewInput {
 async fn create(context: &Context<'_>, input: SavedViewInput) -> Result<SavedViewPayload, ApiError> {
     let scope = &schema::request_context(context).scope;
     let permission = if input.is_shared { Permission::ShareView } else { Permission::KeepView };
-    let made = saved_view::create(&scope.store, scope.rights, input.into(), scope.now.into()).await?;
-    payload(scope, made, (Action::CreateSavedView, Target::Account, permission)).await
+    let created = saved_view::create(&scope.store, scope.rights, input.into(), scope.now.into()).await?;
+    change_payload(scope, created, (Action::CreateSavedView, Target::Account, permission)).await
 }
 
 async fn update(context: &Context<'_>, id: &ID, input: SavedViewInput) -> Result<SavedViewPayload, ApiError> {
     let scope = &schema::request_context(context).scope;
     let id = parse_id(scope, id)?;
     let changed = saved_view::update(&scope.store, scope.rights, id, input.into(), scope.now.into()).await?;
-    payload(scope, changed, (Action::UpdateSavedView, Target::SavedView(id), Permission::ShareView)).await
+    change_payload(scope, changed, (Action::UpdateSavedView, Target::SavedView(id), Permission::ShareView))
+        .await
 }
 
 async fn delete(context: &Context<'_>, id: &ID) -> Result<DeleteSavedViewPayload, ApiError> {
     let scope = &schema::request_context(context).scope;
     let id = parse_id(scope, id)?;
-    let refused = match saved_view::delete(&scope.store, scope.rights, id).await? {
+    let errors = match saved_view::delete(&scope.store, scope.rights, id).await? {
         Ok(()) => None,
         Err(refusal) => {
-            let denied = (Action::DeleteSavedView, Target::SavedView(id), Permission::ShareView);
-            Some(user_errors(scope, refusal, denied).await?)
+            let attempt = (Action::DeleteSavedView, Target::SavedView(id), Permission::ShareView);
+            Some(refusal_errors(scope, refusal, attempt).await?)
         }
     };
     let account = Account(scope.with_empty_caches());
-    Ok(DeleteSavedViewPayload { account, user_errors: refused.unwrap_or_default() })
+    Ok(DeleteSavedViewPayload { account, user_errors: errors.unwrap_or_default() })
 }
 
 /// Parses the identifier of a view in a mutation.
@@ -252,7 +253,7 @@ fn parse_id(scope: &AccountScope, id: &ID) -> Result<SavedViewId, ApiError> {
     }
 }
 
-async fn payload(
+async fn change_payload(
     scope: &AccountScope,
     outcome: Result<Model, Refusal>,
     attempt: (Action, Target, Permission),
@@ -263,7 +264,7 @@ async fn payload(
             SavedViewPayload { saved_view: Some(view), user_errors: Vec::new() }
         }
         Err(refusal) => {
-            let user_errors = user_errors(scope, refusal, attempt).await?;
+            let user_errors = refusal_errors(scope, refusal, attempt).await?;
             SavedViewPayload { saved_view: None, user_errors }
         }
     })
@@ -271,15 +272,15 @@ async fn payload(
 
 /// Returns the errors of a refused change. A caller without the permission for any view gets an error of the
 /// whole field, and the attempt is recorded.
-async fn user_errors(
+async fn refusal_errors(
     scope: &AccountScope,
     refusal: Refusal,
     (action, target, permission): (Action, Target, Permission),
 ) -> Result<Vec<UserError>, ApiError> {
     Ok(match refusal {
         Refusal::NotFound => return Err(ApiError::NotFound("saved view")),
-        Refusal::Texts(wrong) => {
-            wrong.iter().map(|(field, error)| UserError::from_rule(field, error)).collect()
+        Refusal::Texts(errors) => {
+            errors.iter().map(|(field, error)| UserError::from_rule(field, error)).collect()
         }
         Refusal::TooMany => {
             let message =

@@ -103,11 +103,12 @@ pub(crate) async fn search(
     let limit = u64::try_from(first).ok().filter(|limit| (1..=MAX_RESULTS).contains(limit));
     let limit =
         limit.ok_or_else(|| ApiError::invalid("first", format!("must be from 1 to {MAX_RESULTS}")))?;
-    let is_searched = |of: &SearchType| types.as_ref().is_none_or(|types| types.contains(of));
+    let is_searched =
+        |search_type: &SearchType| types.as_ref().is_none_or(|types| types.contains(search_type));
     let mut results = Vec::new();
-    for of in SearchType::ALL.into_iter().filter(is_searched) {
+    for search_type in SearchType::ALL.into_iter().filter(is_searched) {
         scope.charge(QuotaKind::Searches, 1)?;
-        match of {
+        match search_type {
             SearchType::Cluster => find_clusters(scope, text, limit, &mut results).await?,
             SearchType::ErrorGroup => find_error_groups(scope, text, limit, &mut results).await?,
             SearchType::Function => {
@@ -143,14 +144,14 @@ async fn find_clusters(
     results: &mut Vec<SearchResult>,
 ) -> Result<(), ApiError> {
     let number = text.parse().ok().map(ClusterId);
-    let numbered = match number {
+    let cluster_with_number = match number {
         Some(number) => Cluster::find(scope, number).await?,
         None => None,
     };
     let filter = ClusterFilter { search: Some(text.to_owned()), ..ClusterFilter::default() };
     let sort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
     let page = scope.store.cluster_page(&filter, sort, &PageRequest::from(End::First, limit)).await?;
-    let has_number = numbered.is_some();
+    let has_number = cluster_with_number.is_some();
     let others =
         page.rows.into_iter().map(|(_, row)| row).filter(|row| !has_number || Some(row.id) != number);
     let others = others.map(|row| {
@@ -158,7 +159,7 @@ async fn find_clusters(
         let matched = if is_name { SearchField::Name } else { SearchField::SchedulerId };
         (matched, Cluster::new(scope, row))
     });
-    let found = numbered.into_iter().map(|cluster| (SearchField::Number, cluster)).chain(others);
+    let found = cluster_with_number.into_iter().map(|cluster| (SearchField::Number, cluster)).chain(others);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     results.extend(
         found
@@ -177,15 +178,15 @@ async fn find_error_groups(
     let request = PageRequest::from(End::First, GROUPS_PER_SEARCH);
     let (filter, sort) = (ErrorGroupFilter::default(), ErrorGroupSort::LastSeenFirst);
     let page = scope.store.error_group_page(&filter, sort, &request).await?;
-    let matched = |row: &entity::error_group::Model| {
-        if row.exception_type.as_deref().is_some_and(|of| contains(of, text)) {
+    let matched_field = |row: &entity::error_group::Model| {
+        if row.exception_type.as_deref().is_some_and(|class| contains(class, text)) {
             return Some(SearchField::Type);
         }
         // A title that cannot be decrypted contains no text.
         let title = scope.store.error_group_title(row).ok()?;
         contains(&title, text).then_some(SearchField::Title)
     };
-    let found = page.rows.into_iter().filter_map(|(_, row)| matched(&row).map(|field| (field, row)));
+    let found = page.rows.into_iter().filter_map(|(_, row)| matched_field(&row).map(|field| (field, row)));
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     results.extend(found.take(limit).map(|(matched, row)| SearchResult {
         matched,
@@ -194,8 +195,7 @@ async fn find_error_groups(
     Ok(())
 }
 
-/// Returns true if a text contains another. Upper and lower case are equal for ASCII letters, as in the
-/// database.
-fn contains(text: &str, part: &str) -> bool {
-    text.to_ascii_lowercase().contains(&part.to_ascii_lowercase())
+/// Returns true if `text` contains `pattern`. Ignores the case of ASCII letters, as the database does.
+fn contains(text: &str, pattern: &str) -> bool {
+    text.to_ascii_lowercase().contains(&pattern.to_ascii_lowercase())
 }

@@ -39,7 +39,7 @@ impl Alert {
         self.row.subject.parse().ok()
     }
 
-    fn kind(&self) -> Option<entity::cluster_flag::ClusterFlagKind> {
+    fn flag_kind(&self) -> Option<entity::cluster_flag::ClusterFlagKind> {
         match self.subject()? {
             Subject::Flag(_, kind) => Some(kind),
             Subject::Account | Subject::User(_) | Subject::Cluster(_) => None,
@@ -97,7 +97,7 @@ impl Alert {
     /// if the rule was deleted.
     async fn unit(&self) -> Result<String, ApiError> {
         let rule = self.scope.loader.load_one(self.row.rule_id).await?;
-        Ok(rule.map(|rule| condition_unit(&rule.condition, self.kind())).unwrap_or_default())
+        Ok(rule.map(|rule| condition_unit(&rule.condition, self.flag_kind())).unwrap_or_default())
     }
 
     /// The cluster of the alert. Null if the alert covers several clusters, or the cluster was deleted.
@@ -119,7 +119,7 @@ impl Alert {
 
     /// The kind of the flag. Null if the alert is not about a flag.
     async fn flag(&self) -> Option<FlagKind> {
-        self.kind().map(FlagKind::from)
+        self.flag_kind().map(FlagKind::from)
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn rule_name(scope: &AccountScope, rule: AlertRuleId) -> Result
 }
 
 /// Returns a page of the account's alerts.
-pub(crate) async fn alerts(
+pub(crate) async fn load_alerts(
     scope: &AccountScope,
     active: Option<bool>,
     page: PageArguments,

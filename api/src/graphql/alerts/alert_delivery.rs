@@ -146,7 +146,7 @@ pub(crate) enum AlertDeliveryState {
 write_enums_by_name!(AlertChannel, AlertEvent, AlertDeliveryState);
 
 /// Returns a page of the account's messages, or of the messages of one rule.
-pub(crate) async fn deliveries(
+pub(crate) async fn load_deliveries(
     scope: &AccountScope,
     rule: Option<String>,
     page: PageArguments,
@@ -182,15 +182,15 @@ pub(crate) async fn test(scope: &AccountScope, identifier: &str) -> Result<TestA
                 InlineList(rows.into_iter().map(|row| AlertDelivery::new(&scope, row)).collect());
             Ok(TestAlertRulePayload { deliveries, user_errors: Vec::new() })
         }
-        TestOutcome::TooSoon => Ok(refused("a rule can be tested once a minute".to_owned())),
+        TestOutcome::TooSoon => Ok(refused_payload("a rule can be tested once a minute".to_owned())),
         TestOutcome::TooMany => {
-            Ok(refused(format!("an account can test {} rules a minute", alert::MAX_TESTS)))
+            Ok(refused_payload(format!("an account can test {} rules a minute", alert::MAX_TESTS)))
         }
         TestOutcome::NotFound => Err(ApiError::NotFound("alert rule")),
     }
 }
 
-fn refused(message: String) -> TestAlertRulePayload {
+fn refused_payload(message: String) -> TestAlertRulePayload {
     let user_errors = vec![UserError::new("identifier", UserErrorCode::TooMany, message)];
     TestAlertRulePayload { deliveries: InlineList(Vec::new()), user_errors }
 }

@@ -47,7 +47,7 @@ impl AlertRule {
         Self { scope: scope.clone(), row }
     }
 
-    fn channels(&self) -> Result<Channels, ApiError> {
+    fn decrypt_channels(&self) -> Result<Channels, ApiError> {
         Ok(self.scope.store.decrypt_alert_channels(&self.row)?)
     }
 }
@@ -94,9 +94,9 @@ impl AlertRule {
         Some(tags.into_iter().map(TagPattern::from).collect())
     }
 
-    /// The minimum time between two messages about the start of alerts for the same subject, in seconds.
-    /// Messages about the end of an alert are not delayed. If the condition is met again within this time
-    /// after an alert ended, the same alert continues.
+    /// The minimum time between two messages about the start of alerts for the same account, user or
+    /// cluster, in seconds. Messages about the end of an alert are not delayed. If the condition is met again
+    /// within this time after an alert ended, the same alert continues.
     async fn cool_down_seconds(&self) -> i32 {
         i32::try_from(self.row.cool_down_seconds).unwrap_or(i32::MAX)
     }
@@ -109,15 +109,16 @@ impl AlertRule {
     /// The URLs that messages are sent to, without the parts that may be secret. Null, with the error
     /// code `KEY_MISSING` or `DAMAGED`, if they cannot be decrypted.
     async fn webhooks(&self) -> NullOnError<Vec<String>> {
-        let shown =
-            |channels: Channels| channels.webhooks.iter().map(|to| Channels::redact_webhook(to)).collect();
-        Some(self.channels().map(shown))
+        let redact = |channels: Channels| {
+            channels.webhooks.iter().map(|webhook| Channels::redact_webhook(webhook)).collect()
+        };
+        Some(self.decrypt_channels().map(redact))
     }
 
     /// The e-mail addresses that messages are sent to. Null, with the error code `KEY_MISSING` or
     /// `DAMAGED`, if they cannot be decrypted.
     async fn emails(&self) -> NullOnError<Vec<String>> {
-        Some(self.channels().map(|channels| channels.emails))
+        Some(self.decrypt_channels().map(|channels| channels.emails))
     }
 
     /// The time at which the rule was created, by the server's clock.
@@ -210,14 +211,14 @@ write_enums_by_name!(AlertSubject);
 
 impl From<Condition> for AlertCondition {
     fn from(condition: Condition) -> Self {
-        let int = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
+        let to_int = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
         match condition {
             Condition::Flags(kinds) => {
                 Self::Flags(FlagsCondition { kinds: kinds.into_iter().map(Into::into).collect() })
             }
             Condition::Failures { count, within_seconds, of } => Self::Failures(FailuresCondition {
-                count: int(count),
-                within_seconds: int(within_seconds),
+                count: to_int(count),
+                within_seconds: to_int(within_seconds),
                 of: of.into(),
             }),
             #[expect(
@@ -227,12 +228,12 @@ impl From<Condition> for AlertCondition {
             Condition::Cost { nanos, currency, days, of } => Self::Cost(CostCondition {
                 amount: nanos as f64 / 1e9,
                 currency,
-                days: int(days),
+                days: to_int(days),
                 of: of.into(),
             }),
-            Condition::Idle { for_seconds } => Self::Idle(IdleCondition { for_seconds: int(for_seconds) }),
+            Condition::Idle { for_seconds } => Self::Idle(IdleCondition { for_seconds: to_int(for_seconds) }),
             Condition::QuotaNears { percent } => {
-                Self::QuotaNears(QuotaNearsCondition { percent: int(percent) })
+                Self::QuotaNears(QuotaNearsCondition { percent: to_int(percent) })
             }
         }
     }
@@ -311,9 +312,9 @@ pub(crate) struct AlertRuleInput {
     /// The tags of the watched clusters, at most 20: a cluster is watched if it has one of them. Null for all
     /// clusters.
     tags: Option<Vec<TagPattern>>,
-    /// The minimum time between two messages about the start of alerts for the same subject, in seconds, 60
-    /// to 604,800. Messages about the end of an alert are not delayed. If the condition is met again within
-    /// this time after an alert ended, the same alert continues.
+    /// The minimum time between two messages about the start of alerts for the same account, user or
+    /// cluster, in seconds, 60 to 604,800. Messages about the end of an alert are not delayed. If the
+    /// condition is met again within this time after an alert ended, the same alert continues.
     #[graphql(default = 3600)]
     cool_down_seconds: i32,
     /// True if a message is also sent when an alert ends.
@@ -352,25 +353,25 @@ impl AlertRuleInput {
         let users =
             self.users.map(|users| users.iter().map(|id| User::parse_id(scope, "users", id)).collect());
         let users: Option<Vec<UserId>> = users.transpose()?;
-        let pattern =
+        let check_tag =
             |tag: &TagPattern| tag.check().map_err(|error| ApiError::invalid("tags", error.to_string()));
         // One item more than the limit is enough for the rule's check to refuse the list.
         let tags =
-            self.tags.map(|tags| tags.iter().take(MAX_PATTERNS + 1).map(pattern).collect()).transpose()?;
-        let wish = RuleInput {
+            self.tags.map(|tags| tags.iter().take(MAX_PATTERNS + 1).map(check_tag).collect()).transpose()?;
+        let rule = RuleInput {
             name: self.name.trim().to_owned(),
             enabled: self.is_enabled,
-            condition: self.condition.check(),
+            condition: self.condition.into_condition(),
             scope: Scope { users, tags },
             cool_down_seconds: self.cool_down_seconds.into(),
             sends_resolved: self.sends_resolved,
         };
-        Ok((wish, Targets { webhooks: self.webhooks, emails: self.emails, new_secret: false }))
+        Ok((rule, Targets { webhooks: self.webhooks, emails: self.emails, new_secret: false }))
     }
 }
 
 impl AlertConditionInput {
-    fn check(self) -> Condition {
+    fn into_condition(self) -> Condition {
         match self {
             Self::Flags(kinds) => {
                 let mut kinds: Vec<_> = kinds.into_iter().map(Into::into).collect();
@@ -385,9 +386,9 @@ impl AlertConditionInput {
             },
             Self::Cost(CostConditionInput { amount, currency, days, of }) => {
                 // An amount out of range becomes 0, which the rule's check refuses.
-                let within = (0.0..=MAX_AMOUNT).contains(&amount);
+                let is_in_range = (0.0..=MAX_AMOUNT).contains(&amount);
                 #[expect(clippy::cast_possible_truncation, reason = "the value was checked to be in range")]
-                let nanos = if within { (amount * 1e9).round() as i64 } else { 0 };
+                let nanos = if is_in_range { (amount * 1e9).round() as i64 } else { 0 };
                 Condition::Cost { nanos, currency, days: days.into(), of: of.into() }
             }
             Self::Idle(IdleConditionInput { for_seconds }) => {
@@ -401,7 +402,7 @@ impl AlertConditionInput {
 }
 
 impl AlertRulePayload {
-    fn of(
+    fn from_outcome(
         scope: &AccountScope,
         outcome: Result<(Model, Option<SigningKey>), Refusal>,
     ) -> Result<Self, ApiError> {
@@ -417,8 +418,8 @@ impl AlertRulePayload {
                 let message = format!("an account can have at most {MAX_RULES} rules");
                 refused(vec![UserError::new("name", UserErrorCode::TooMany, message)])
             }
-            Err(Refusal::Rules(wrong)) => {
-                refused(wrong.iter().map(|(field, error)| UserError::from_rule(field, error)).collect())
+            Err(Refusal::InvalidFields(errors)) => {
+                refused(errors.iter().map(|(field, error)| UserError::from_rule(field, error)).collect())
             }
         })
     }
@@ -430,7 +431,7 @@ pub(crate) fn parse_rule_id(identifier: &str) -> Result<AlertRuleId, ApiError> {
 }
 
 /// Returns a page of the account's rules.
-pub(crate) async fn rules(
+pub(crate) async fn load_rules(
     scope: &AccountScope,
     page: PageArguments,
 ) -> Result<Connection<AlertRule>, ApiError> {
@@ -450,10 +451,10 @@ pub(crate) async fn create(
     user: UserId,
     input: AlertRuleInput,
 ) -> Result<AlertRulePayload, ApiError> {
-    let (wish, targets) = input.check(scope)?;
-    let made =
-        alert::create(&scope.store, wish, targets, ChangeAuthor { user, at: scope.now.into() }).await?;
-    AlertRulePayload::of(scope, made.map(|(row, secret)| (row, Some(secret))))
+    let (rule, targets) = input.check(scope)?;
+    let created =
+        alert::create(&scope.store, rule, targets, ChangeAuthor { user, at: scope.now.into() }).await?;
+    AlertRulePayload::from_outcome(scope, created.map(|(row, secret)| (row, Some(secret))))
 }
 
 pub(crate) async fn update(
@@ -463,11 +464,11 @@ pub(crate) async fn update(
     input: AlertRuleInput,
     new_secret: bool,
 ) -> Result<AlertRulePayload, ApiError> {
-    let rule = parse_rule_id(identifier)?;
-    let (wish, targets) = input.check(scope)?;
-    let by = ChangeAuthor { user, at: scope.now.into() };
-    let changed = alert::update(&scope.store, rule, wish, Targets { new_secret, ..targets }, by).await?;
-    AlertRulePayload::of(scope, changed)
+    let id = parse_rule_id(identifier)?;
+    let (rule, targets) = input.check(scope)?;
+    let author = ChangeAuthor { user, at: scope.now.into() };
+    let changed = alert::update(&scope.store, id, rule, Targets { new_secret, ..targets }, author).await?;
+    AlertRulePayload::from_outcome(scope, changed)
 }
 
 pub(crate) async fn delete(

@@ -157,11 +157,11 @@ impl Flag {
         }
         let tags: Vec<Tag> =
             self.scope.loader.load_one(TagsKey(self.row.cluster_id)).await?.unwrap_or_default();
-        let has = |mute: &&&flag_mute::Model| {
-            let value = |tag: &Tag| mute.any_value || tag.value().unwrap_or_default() == mute.tag_value;
-            tags.iter().any(|tag| tag.key() == mute.tag_key && value(tag))
+        let covers_cluster = |mute: &&&flag_mute::Model| {
+            let has_value = |tag: &Tag| mute.any_value || tag.value().unwrap_or_default() == mute.tag_value;
+            tags.iter().any(|tag| tag.key() == mute.tag_key && has_value(tag))
         };
-        Ok(mutes.iter().any(|mute| has(&mute)))
+        Ok(mutes.iter().any(|mute| covers_cluster(&mute)))
     }
 }
 
@@ -220,16 +220,16 @@ pub(crate) async fn load_cluster_flags(
 /// Returns a page of the flags of all clusters of an account.
 pub(crate) async fn load_account_flags(
     scope: &AccountScope,
-    of: AccountFlagFilter,
+    filter: AccountFlagFilter,
     page: PageArguments,
 ) -> Result<Connection<Flag>, ApiError> {
     let sort = FlagSort::LastingFirst;
     let request = page.request(scope, sort)?;
-    let page = scope.store.flag_page(&of, sort, &request).await?;
+    let page = scope.store.flag_page(&filter, sort, &request).await?;
     let store = scope.store.clone();
     let total = total_count_by(move || {
-        let (store, of) = (store.clone(), of.clone());
-        async move { store.flag_count(&of).await }
+        let (store, filter) = (store.clone(), filter.clone());
+        async move { store.flag_count(&filter).await }
     });
     Ok(Connection::new(page, sort, |row| Flag::new(scope, row), total))
 }

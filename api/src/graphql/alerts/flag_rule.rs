@@ -6,7 +6,7 @@ use entity::{cluster_flag::NOT_ENDED_KEY, flag_mute::Model, ids::UserId, json_co
 
 use super::flag::FlagKind;
 use crate::{
-    clock::stored,
+    clock::to_stored,
     domain::flag::{RULES, Rule},
     graphql::{
         access::user::User,
@@ -45,7 +45,7 @@ pub(crate) struct FlagRule {
 }
 
 /// Returns all rules, with the thresholds that hold for the account.
-pub(crate) async fn rules(scope: &AccountScope) -> Result<Vec<FlagRule>, ApiError> {
+pub(crate) async fn load_rules(scope: &AccountScope) -> Result<Vec<FlagRule>, ApiError> {
     let timeout = scope.store.idle_policy().await?.and_then(|policy| policy.timeout_seconds);
     let rule = |rule: &&Rule| FlagRule {
         kind: rule.kind.into(),
@@ -101,7 +101,7 @@ impl FlagMute {
 }
 
 /// Returns the account's mutes, ordered by kind.
-pub(crate) async fn mutes(scope: &AccountScope) -> Result<Vec<FlagMute>, ApiError> {
+pub(crate) async fn load_mutes(scope: &AccountScope) -> Result<Vec<FlagMute>, ApiError> {
     let rows = scope.store.flag_mutes(scope.now.timestamp_millis()).await?;
     Ok(rows.into_iter().map(|row| FlagMute { scope: scope.clone(), row }).collect())
 }
@@ -140,7 +140,7 @@ impl FlagMutesPayload {
         Self { account: Account(scope.clone()), user_errors: vec![error] }
     }
 
-    fn done(scope: &AccountScope) -> Self {
+    fn changed(scope: &AccountScope) -> Self {
         Self { account: Account(scope.with_empty_caches()), user_errors: Vec::new() }
     }
 }
@@ -158,9 +158,9 @@ pub(crate) async fn mute(
         let error = UserError::new("until", UserErrorCode::OutOfRange, "must not have passed");
         return Ok(FlagMutesPayload::refused(scope, error));
     }
-    let muted = MuteTarget { kind: input.kind.into(), tag };
-    if scope.store.mute_flag(muted, input.until.map(stored), user, scope.now.into()).await? {
-        return Ok(FlagMutesPayload::done(scope));
+    let target = MuteTarget { kind: input.kind.into(), tag };
+    if scope.store.mute_flag(target, input.until.map(to_stored), user, scope.now.into()).await? {
+        return Ok(FlagMutesPayload::changed(scope));
     }
     let message = format!("an account can have at most {MAX_MUTES} mutes");
     Ok(FlagMutesPayload::refused(scope, UserError::new("kind", UserErrorCode::TooMany, message)))
@@ -175,7 +175,7 @@ pub(crate) async fn unmute(
         Err(error) => return Ok(FlagMutesPayload::refused(scope, UserError::from_rule("tag", &error))),
     };
     if scope.store.unmute_flag(MuteTarget { kind: input.kind.into(), tag }).await? {
-        return Ok(FlagMutesPayload::done(scope));
+        return Ok(FlagMutesPayload::changed(scope));
     }
     let error = UserError::new("kind", UserErrorCode::NotFound, "there is no such mute");
     Ok(FlagMutesPayload::refused(scope, error))

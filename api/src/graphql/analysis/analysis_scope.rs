@@ -72,7 +72,7 @@ impl WorkScope {
         self.find_in_period(scope, argument, None).await
     }
 
-    /// Returns the work of the scope. If the scope has no period of its own, the period of the given
+    /// Returns the work of the scope. If the scope has no period of its own, it covers the period of this
     /// length that ends now.
     pub(crate) async fn find_in_period(
         self,
@@ -81,7 +81,7 @@ impl WorkScope {
         length: Option<TimeDelta>,
     ) -> Result<Selection, ApiError> {
         scope.charge(QuotaKind::Analyses, 1)?;
-        let refused = |reason: String| ApiError::InvalidArgument { argument, reason };
+        let invalid = |reason: String| ApiError::InvalidArgument { argument, reason };
         let milliseconds = |time: Option<DateTime<Utc>>| time.map(|time| time.timestamp_millis());
         let mut range = (milliseconds(self.from), milliseconds(self.to));
         check_range_of(argument, RANGE_FROM_AFTER_TO, range.0, range.1)?;
@@ -92,7 +92,7 @@ impl WorkScope {
         }
         for (name, names) in [("spanTags", &self.span_tags), ("functions", &self.functions)] {
             if let Some(reason) = names.as_deref().and_then(check_names) {
-                return Err(refused(format!("'{name}' {reason}")));
+                return Err(invalid(format!("'{name}' {reason}")));
             }
         }
         let ids = self.cluster_ids.map(|ids| parse_cluster_ids(scope, &ids, argument)).transpose()?;
@@ -111,11 +111,11 @@ impl WorkScope {
             None => Vec::new(),
         };
         if ids.is_none() || filter.is_some() {
-            let (filter, most) = (filter.unwrap_or_default(), MAX_CLUSTERS as u64 + 1);
-            clusters = scope.store.work_clusters(&filter, ids.as_ref(), range, most).await?;
+            let (filter, limit) = (filter.unwrap_or_default(), MAX_CLUSTERS as u64 + 1);
+            clusters = scope.store.work_clusters(&filter, ids.as_ref(), range, limit).await?;
         }
         if clusters.len() > MAX_CLUSTERS {
-            return Err(refused(format!(
+            return Err(invalid(format!(
                 "has more than {MAX_CLUSTERS} clusters: narrow it by 'clusters', 'clusterIds', 'from' or 'to'"
             )));
         }
@@ -126,7 +126,7 @@ impl WorkScope {
     }
 }
 
-/// Returns the reason why names of spans or functions cannot be selected. `None` if they can.
+/// Returns the reason why these tags or functions cannot be selected. `None` if they can be.
 pub(crate) fn check_names(names: &[String]) -> Option<String> {
     if !(1..=MAX_NAMES).contains(&names.len()) {
         return Some(format!("must have 1 to {MAX_NAMES} items"));
@@ -136,8 +136,8 @@ pub(crate) fn check_names(names: &[String]) -> Option<String> {
 }
 
 impl Selection {
-    /// Returns how much is known of each cluster at a time.
-    pub(crate) fn knowledge_at(&self, now: DateTime<Utc>) -> Vec<KnownPart> {
+    /// Returns the part of each cluster that is known at a time.
+    pub(crate) fn known_parts_at(&self, now: DateTime<Utc>) -> Vec<KnownPart> {
         self.clusters.iter().map(|row| KnownPart::of(row, now)).collect()
     }
 
@@ -162,26 +162,25 @@ impl Selection {
         self.functions.as_ref()
     }
 
-    /// Returns the values of the work in one unit, broken down by the dimensions.
-    pub(crate) async fn table(
+    /// Returns the values of the work in one unit, grouped by the dimensions.
+    pub(crate) async fn load_table(
         &self,
         scope: &AccountScope,
         by: BTreeSet<Dimension>,
         unit: String,
     ) -> Result<Table, ApiError> {
-        let choice = SpanFilter {
+        let span_filter = SpanFilter {
             tags: self.tags.iter().flatten().cloned().collect(),
             from: self.range.0,
             to: self.range.1,
         };
-        let question = BreakdownQuery { by, unit, functions: self.functions.clone() };
-        // Refuses the read if the request's quota is already exceeded.
+        let query = BreakdownQuery { by, unit, functions: self.functions.clone() };
+        // Refuses the read if the request has already exceeded its quota.
         scope.charge(QuotaKind::FineMetrics, 0)?;
-        let broken_down =
-            breakdown::break_down_clusters(&scope.store, &self.clusters, choice, question).await?;
-        scope.charge(QuotaKind::Spans, broken_down.spans)?;
-        scope.charge(QuotaKind::FineMetrics, broken_down.metrics)?;
-        Ok(broken_down.table)
+        let result = breakdown::break_down_clusters(&scope.store, &self.clusters, span_filter, query).await?;
+        scope.charge(QuotaKind::Spans, result.spans)?;
+        scope.charge(QuotaKind::FineMetrics, result.metrics)?;
+        Ok(result.table)
     }
 }
 

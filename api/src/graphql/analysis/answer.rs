@@ -42,8 +42,8 @@ use crate::{
     },
 };
 
-/// The hours before the last report whose measurements count. They describe the present, and are few
-/// enough rows that one statement reads them for a page of clusters.
+/// The period before the last report whose measurements count, in hours. It describes the present, and has
+/// few enough rows that one statement reads them for a page of clusters.
 const CONTENTION_PERIOD_HOURS: i64 = 6;
 
 /// The metrics of contention that answers use. [`CONTENTION_BUCKET`] is the initial width of their
@@ -57,7 +57,7 @@ const CONTENTION_METRICS: [Metric; 5] = [
 ];
 const CONTENTION_BUCKET: i64 = 600;
 
-/// The minutes before the last report that contain a sample, if the cluster has samples at all.
+/// The period before the last report that contains a sample if the cluster has any, in minutes.
 const LAST_SAMPLE_MINUTES: i64 = 10;
 
 /// The metrics that count the current tasks by state.
@@ -109,18 +109,18 @@ impl Answers {
         Self { scope: scope.clone(), row: row.clone() }
     }
 
-    /// Returns an answer that also states the gaps in what is known of the cluster: its end, and work
-    /// that the reports do not contain.
-    fn answer(&self, question: Question, answer: answer::Answer) -> Answer {
-        Answer::new(&self.scope, self.known().qualify(question, answer))
+    /// Returns the answer with statements about the unknown parts of the cluster: its end, and work that
+    /// the reports do not contain.
+    fn qualified_answer(&self, question: Question, answer: answer::Answer) -> Answer {
+        Answer::new(&self.scope, self.known_part().qualify(question, answer))
     }
 
-    /// Returns the known part of the cluster.
-    fn known(&self) -> KnownPart {
+    /// Returns the part of the cluster that its reports cover.
+    fn known_part(&self) -> KnownPart {
         KnownPart::of(&self.row, self.scope.now)
     }
 
-    fn now(&self) -> ClusterNow {
+    fn current_state(&self) -> ClusterNow {
         let row = &self.row;
         ClusterNow {
             at: self.scope.now,
@@ -128,7 +128,7 @@ impl Answers {
             reported_at: row.reported_at.0,
             interval_seconds: row.interval_seconds,
             closed_at: row.closed_at.map(|time| time.0),
-            is_end_known: self.known().until.is_none(),
+            is_end_known: self.known_part().until.is_none(),
             close_reason: row.close_reason.clone(),
             idle_since: row.idle_since.map(|time| time.0),
             stop_requested: row.desired_state == DesiredState::Stopped,
@@ -218,9 +218,9 @@ impl Answers {
             }
             None => Vec::new(),
         };
-        let shown: Vec<answer::RunEvidence> = rows
+        let evidence: Vec<answer::ComputationEvidence> = rows
             .iter()
-            .map(|row| answer::RunEvidence {
+            .map(|row| answer::ComputationEvidence {
                 id: (row.cluster_id, row.id),
                 state: row.state,
                 started_at: row.started_at.0,
@@ -228,15 +228,15 @@ impl Answers {
             })
             .collect();
         loader.insert_loaded(rows.into_iter().map(|row| ((row.cluster_id, row.id), row)));
-        Ok(self.answer(
+        Ok(self.qualified_answer(
             Question::Finished,
             answer::answer_finished(&answer::FinishedFacts {
                 states: &states,
-                shown: &shown,
+                evidence: &evidence,
                 tasks: self.row.total_tasks,
                 missing,
                 partial: self.row.partial.as_deref(),
-                now: &self.now(),
+                now: &self.current_state(),
             }),
         ))
     }
@@ -248,15 +248,15 @@ impl Answers {
         let kinds = loader.load_one(ErrorKindsKey(self.row.id)).await?.unwrap_or_default();
         let not_stored = self.withheld_or_dropped(DataClass::UserErrors);
         let mut missing = Missing::NotReported;
-        let mut dead = Vec::new();
+        let mut dead_rows = Vec::new();
         if kinds.iter().any(|kind| kind.origin == entity::error_group::Origin::Dask) {
-            dead = loader.load_one(DeadWorkersKey(self.row.id)).await?.unwrap_or_default();
+            dead_rows = loader.load_one(DeadWorkersKey(self.row.id)).await?.unwrap_or_default();
         } else if kinds.is_empty()
             && (self.row.total_tasks_erred > 0 || self.row.total_errors > 0 || not_stored > 0)
         {
             missing = self.missing_reason(DataClass::UserErrors).await?;
         }
-        let shown: Vec<answer::DeadWorker> = dead
+        let dead_workers: Vec<answer::DeadWorker> = dead_rows
             .iter()
             .map(|row| answer::DeadWorker {
                 id: (row.cluster_id, row.id),
@@ -265,12 +265,12 @@ impl Answers {
                 processing: row.processing,
             })
             .collect();
-        loader.insert_loaded(dead.into_iter().map(|row| ((row.cluster_id, row.id), row)));
-        Ok(self.answer(
+        loader.insert_loaded(dead_rows.into_iter().map(|row| ((row.cluster_id, row.id), row)));
+        Ok(self.qualified_answer(
             Question::Exceptions,
-            answer::answer_exceptions(&answer::Exceptions {
+            answer::answer_exceptions(&answer::ExceptionFacts {
                 kinds: &kinds,
-                dead: &shown,
+                dead_workers: &dead_workers,
                 recorded: self.row.total_errors,
                 dropped: self.row.dropped.0.get("errors").copied().unwrap_or(0),
                 tasks_erred: self.row.total_tasks_erred,
@@ -289,7 +289,7 @@ impl Answers {
     /// time. The verdict is `UNKNOWN` without rates.
     async fn cost(&self) -> Result<Answer, ApiError> {
         let days = self.scope.loader.load_one(ClusterUsageKey(self.row.id)).await?.unwrap_or_default();
-        Ok(self.answer(Question::Cost, answer::cost(self.scope.rates().await?, &days)))
+        Ok(self.qualified_answer(Question::Cost, answer::answer_cost(self.scope.rates().await?, &days)))
     }
 
     /// The answer to "What is taking most of the time?" The value is the compute time of one function's
@@ -302,7 +302,7 @@ impl Answers {
         } else if self.row.total_compute_seconds > 0.0 {
             missing = self.missing_reason(DataClass::Tasks).await?;
         }
-        Ok(self.answer(
+        Ok(self.qualified_answer(
             Question::TopTime,
             answer::answer_top_time(&answer::TopTime {
                 functions: &functions,
@@ -317,7 +317,7 @@ impl Answers {
     /// tasks, graphs, results that clients hold, or the seconds since the cluster closed, was last seen,
     /// or had work. The share is null.
     async fn why_running(&self) -> Result<Answer, ApiError> {
-        let now = self.now();
+        let now = self.current_state();
         let work = if now.closed_at.is_none() && now.silence().is_none() {
             CurrentWork::load_for_cluster(&self.scope, &self.row).await?
         } else {
@@ -335,7 +335,7 @@ impl Answers {
             graph_updates: self.row.graph_updates,
         };
         // The current work is known, even if the reports contain only a part of the cluster's work.
-        let answer = self.known().qualify(Question::WhyRunning, answer::answer_why_running(&facts));
+        let answer = self.known_part().qualify(Question::WhyRunning, answer::answer_why_running(&facts));
         Ok(Answer::new(&self.scope, answer))
     }
 
@@ -347,7 +347,7 @@ impl Answers {
         let (measured, observed_seconds) = self.contention().await?;
         let median = measured.aggregate_all(Metric::GilContention);
         let noncpu_us = if median.is_some() { self.usage().await?.noncpu_us } else { None };
-        Ok(self.answer(
+        Ok(self.qualified_answer(
             Question::Gil,
             answer::answer_gil(&answer::Gil {
                 median,
@@ -366,7 +366,7 @@ impl Answers {
     async fn network(&self) -> Result<Answer, ApiError> {
         let times = self.metric_times().await?;
         let usage = if times.is_ok() { self.usage().await? } else { Usage::default() };
-        Ok(self.answer(
+        Ok(self.qualified_answer(
             Question::Network,
             answer::answer_network(&answer::Network {
                 times: times.as_ref().ok(),
@@ -389,7 +389,7 @@ impl Answers {
             Some(table) => Some(self.metric_times_from(table).await?),
             None => None,
         };
-        Ok(self.answer(
+        Ok(self.qualified_answer(
             Question::Spill,
             answer::answer_spill(&answer::Spill { usage: &usage, times: times.as_ref() }),
         ))
@@ -399,14 +399,14 @@ impl Answers {
     /// of the cluster's last six hours by which ticks were later than Dask's interval of 20 ms, on the
     /// median worker or on the scheduler, whichever is worse. The value is the same in seconds.
     async fn event_loop(&self) -> Result<Answer, ApiError> {
-        let (measured, looked_at) = self.contention().await?;
-        Ok(self.answer(
+        let (measured, observed_seconds) = self.contention().await?;
+        Ok(self.qualified_answer(
             Question::EventLoop,
             answer::answer_event_loop(&answer::EventLoop {
                 workers: measured.aggregate_all(Metric::EventLoop),
                 slowest: measured.aggregate_all(Metric::EventLoopMax),
                 scheduler: measured.aggregate_all(Metric::SchedulerEventLoop),
-                looked_at,
+                observed_seconds,
             }),
         ))
     }
@@ -417,7 +417,7 @@ impl Answers {
     async fn cpu(&self) -> Result<Answer, ApiError> {
         let times = self.metric_times().await?;
         let missing = times.as_ref().err().copied().unwrap_or(Missing::NotReported);
-        Ok(self.answer(Question::Cpu, answer::answer_cpu(times.as_ref().ok(), missing)))
+        Ok(self.qualified_answer(Question::Cpu, answer::answer_cpu(times.as_ref().ok(), missing)))
     }
 
     /// The answer to "What changed since it worked?" The value is the number of differences in packages,
@@ -541,7 +541,7 @@ pub(crate) struct Answer {
 pub(crate) enum Verdict {
     /// There is nothing to do.
     Good,
-    /// The situation is worth a look.
+    /// The situation deserves attention.
     Notice,
     /// Something is wrong.
     Bad,

@@ -10,7 +10,7 @@ use entity::{
 };
 
 use crate::{
-    domain::answer::{ComputationStates, ErrorKind, FunctionTime, MAX_EVIDENCE},
+    domain::answer::{ComputationStateCount, ErrorKind, FunctionTime, MAX_EVIDENCE},
     graphql::engine::loaders::StoreReader,
     store::{FunctionUsage, StoreError},
 };
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct ComputationStatesKey(pub(crate) ClusterId);
 
 impl Loader<ComputationStatesKey> for StoreReader {
-    type Value = Vec<ComputationStates>;
+    type Value = Vec<ComputationStateCount>;
     type Error = Arc<StoreError>;
 
     async fn load(
@@ -45,9 +45,9 @@ impl Loader<NewestComputationsKey> for StoreReader {
         &self,
         keys: &[NewestComputationsKey],
     ) -> Result<HashMap<NewestComputationsKey, Self::Value>, Self::Error> {
-        let of: Vec<_> =
+        let pairs: Vec<_> =
             keys.iter().map(|NewestComputationsKey(cluster, state)| (*cluster, *state)).collect();
-        let found = self.0.newest_computations(&of, MAX_EVIDENCE as u64).await?;
+        let found = self.0.newest_computations(&pairs, MAX_EVIDENCE as u64).await?;
         Ok(keys.iter().copied().zip(found).collect())
     }
 }

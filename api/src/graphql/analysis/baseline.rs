@@ -42,7 +42,7 @@ pub(crate) async fn what_changed(
     row: &Model,
     baseline: Option<ID>,
 ) -> Result<Qualified, ApiError> {
-    let Some((earlier, against)) = find_baseline(scope, row, baseline).await? else {
+    let Some((earlier, selected_baseline)) = find_baseline(scope, row, baseline).await? else {
         return Ok(KnownPart::of(row, scope.now).qualify(Question::WhatChanged, answer::without_baseline()));
     };
     let changes = scope.loader.load_one(EnvironmentDifferenceKey(earlier.id, row.id)).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn what_changed(
     let (base, head) = (&changes.base, &changes.head);
     let size = |size, from, to| answer::SizeChange { size, from, to };
     let answer = answer::answer_changes(&answer::ChangeFacts {
-        against: &against,
+        baseline: &selected_baseline,
         software: &changes.software,
         software_known: changes.is_known,
         code_changed: changes.code_changed,
@@ -70,12 +70,16 @@ pub(crate) async fn slower(
     row: &Model,
     baseline: Option<ID>,
 ) -> Result<Qualified, ApiError> {
-    let Some((earlier, against)) = find_baseline(scope, row, baseline).await? else {
+    let Some((earlier, selected_baseline)) = find_baseline(scope, row, baseline).await? else {
         return Ok(KnownPart::of(row, scope.now).qualify(Question::Slower, answer::without_baseline()));
     };
     let (base, head, differences) = load_time_spent(scope, &earlier, row).await?;
-    let facts =
-        answer::Slower { base: &base, head: &head, differences: &differences, against: Some(&against) };
+    let facts = answer::Slower {
+        base: &base,
+        head: &head,
+        differences: &differences,
+        baseline: Some(&selected_baseline),
+    };
     Ok(qualify_with_baseline(scope, Question::Slower, answer::answer_slower(&facts), (row, &earlier)))
 }
 
@@ -85,12 +89,12 @@ pub(crate) async fn scaling(
     row: &Model,
     baseline: Option<ID>,
 ) -> Result<Qualified, ApiError> {
-    let Some((earlier, against)) = find_baseline(scope, row, baseline).await? else {
+    let Some((earlier, selected_baseline)) = find_baseline(scope, row, baseline).await? else {
         return Ok(KnownPart::of(row, scope.now).qualify(Question::Scaling, answer::without_baseline()));
     };
     let (base, head, differences) = load_time_spent(scope, &earlier, row).await?;
     let answer = answer::answer_scaling(&answer::Scaling {
-        against: &against,
+        baseline: &selected_baseline,
         base: &base,
         head: &head,
         differences: &differences,
@@ -106,8 +110,8 @@ fn qualify_with_baseline(
     answer: answer::Answer,
     (row, earlier): (&Model, &Model),
 ) -> Qualified {
-    let (known, of_earlier) = (KnownPart::of(row, scope.now), KnownPart::of(earlier, scope.now));
-    known.qualify_comparison(question, answer, Some((earlier.id, &of_earlier)))
+    let (known_part, earlier_known_part) = (KnownPart::of(row, scope.now), KnownPart::of(earlier, scope.now));
+    known_part.qualify_comparison(question, answer, Some((earlier.id, &earlier_known_part)))
 }
 
 /// Returns the time that both runs spent, by function and activity.
@@ -116,13 +120,14 @@ async fn load_time_spent(
     base: &Model,
     head: &Model,
 ) -> Result<(Arc<Table>, Arc<Table>, Vec<Difference>), ApiError> {
-    let mut found = scope.loader.load_many([TimeByActivityKey(base.id), TimeByActivityKey(head.id)]).await?;
-    let mut of = |row: &Model| found.remove(&TimeByActivityKey(row.id)).ok_or(ApiError::NotFound("cluster"));
-    let (base, head) = (of(base)?, of(head)?);
+    let mut tables = scope.loader.load_many([TimeByActivityKey(base.id), TimeByActivityKey(head.id)]).await?;
+    let mut take_table =
+        |row: &Model| tables.remove(&TimeByActivityKey(row.id)).ok_or(ApiError::NotFound("cluster"));
+    let (base, head) = (take_table(base)?, take_table(head)?);
     Ok(run_blocking(move || (Arc::clone(&base), Arc::clone(&head), differences(&base, &head))).await)
 }
 
-/// Returns the run that a cluster is compared with. `None` if none is named and there is no good one.
+/// Returns the run that a cluster is compared with. `None` if no run is named and there is no good run.
 async fn find_baseline(
     scope: &AccountScope,
     row: &Model,
@@ -138,54 +143,60 @@ async fn find_baseline(
             }
             (id, BaselineReason::Requested)
         }
-        None => match scope.loader.load_one(LastGoodRun(row.id)).await? {
+        None => match scope.loader.load_one(LastGoodRunKey(row.id)).await? {
             Some(found) => found,
             None => return Ok(None),
         },
     };
-    let missing = ApiError::unknown("baseline", "cluster");
-    let earlier = scope.loader.load_one(id).await?.ok_or(missing)?;
-    let against = Baseline { id, started_at: earlier.started_at.0, likeness };
-    Ok(Some((earlier, against)))
+    let not_found = ApiError::unknown("baseline", "cluster");
+    let earlier = scope.loader.load_one(id).await?.ok_or(not_found)?;
+    let selected_baseline = Baseline { id, started_at: earlier.started_at.0, likeness };
+    Ok(Some((earlier, selected_baseline)))
 }
 
 /// The key of the last good run of a cluster's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct LastGoodRun(ClusterId);
+struct LastGoodRunKey(ClusterId);
 
-impl Loader<LastGoodRun> for StoreReader {
+impl Loader<LastGoodRunKey> for StoreReader {
     type Value = (ClusterId, BaselineReason);
     type Error = Arc<StoreError>;
 
-    async fn load(&self, keys: &[LastGoodRun]) -> Result<HashMap<LastGoodRun, Self::Value>, Self::Error> {
+    async fn load(
+        &self,
+        keys: &[LastGoodRunKey],
+    ) -> Result<HashMap<LastGoodRunKey, Self::Value>, Self::Error> {
         let ids: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let rows = self.0.clusters_by_id(&ids).await?;
         // A user who left the account has no runs to compare with.
-        let beginnings: Vec<RunStart> = rows
+        let run_starts: Vec<RunStart> = rows
             .iter()
             .filter_map(|row| {
                 Some(RunStart { cluster: row.id, user: row.user_id?, started_at: row.started_at })
             })
             .collect();
-        let mut earlier = self.0.earlier_runs(&beginnings, MAX_EARLIER_RUNS).await?;
-        let mut alike: BTreeSet<ClusterId> = BTreeSet::new();
+        let mut earlier_runs = self.0.earlier_runs(&run_starts, MAX_EARLIER_RUNS).await?;
+        let mut compared_ids: BTreeSet<ClusterId> = BTreeSet::new();
         for row in &rows {
-            let Some(runs) = earlier.get_mut(&row.id) else { continue };
-            runs.retain(|run| run.good);
-            let named = |run: &EarlierRun| row.name.is_some() && run.name == row.name;
-            if !runs.iter().any(named) {
+            let Some(runs) = earlier_runs.get_mut(&row.id) else { continue };
+            runs.retain(|run| run.is_good);
+            let has_same_name = |run: &EarlierRun| row.name.is_some() && run.name == row.name;
+            if !runs.iter().any(has_same_name) {
                 runs.truncate(MAX_COMPARED_RUNS);
-                alike.insert(row.id);
-                alike.extend(runs.iter().map(|run| run.id));
+                compared_ids.insert(row.id);
+                compared_ids.extend(runs.iter().map(|run| run.id));
             }
         }
-        let workloads =
-            if alike.len() > 1 { self.0.workloads(&Vec::from_iter(alike)).await? } else { BTreeMap::new() };
-        let nothing = Workload::default();
+        let workloads = if compared_ids.len() > 1 {
+            self.0.workloads(&Vec::from_iter(compared_ids)).await?
+        } else {
+            BTreeMap::new()
+        };
+        let empty_workload = Workload::default();
         let found = rows.iter().filter_map(|row| {
-            let workload = workloads.get(&row.id).unwrap_or(&nothing);
-            let found = last_good_run(row.name.as_deref(), workload, earlier.get(&row.id)?, &workloads);
-            Some((LastGoodRun(row.id), found?))
+            let workload = workloads.get(&row.id).unwrap_or(&empty_workload);
+            let run = last_good_run(row.name.as_deref(), workload, earlier_runs.get(&row.id)?, &workloads);
+            Some((LastGoodRunKey(row.id), run?))
         });
         Ok(found.collect())
     }

@@ -56,36 +56,37 @@ pub(crate) struct BreakdownResult {
 pub(crate) async fn break_down_clusters(
     store: &AccountStore,
     clusters: &[Model],
-    choice: SpanFilter,
-    question: BreakdownQuery,
+    span_filter: SpanFilter,
+    query: BreakdownQuery,
 ) -> Result<BreakdownResult, StoreError> {
-    let _turn = store.acquire_analysis_permit().await?;
+    let _permit = store.acquire_analysis_permit().await?;
     let ids: Vec<ClusterId> = clusters.iter().map(|row| row.id).collect();
-    let spans_alone = choice.is_some();
-    let is_thread_time = question.unit == SECONDS && question.functions.is_none();
-    let by_span = [Dimension::Span, Dimension::Tag].iter().any(|dimension| question.by.contains(dimension));
-    let spans = if spans_alone || is_thread_time || by_span {
-        Some(store.analysis_spans(&ids, choice).await?)
+    let only_selected_spans = span_filter.is_some();
+    let is_thread_time = query.unit == SECONDS && query.functions.is_none();
+    let groups_by_span =
+        [Dimension::Span, Dimension::Tag].iter().any(|dimension| query.by.contains(dimension));
+    let spans = if only_selected_spans || is_thread_time || groups_by_span {
+        Some(store.analysis_spans(&ids, span_filter).await?)
     } else {
         None
     };
     let threads = if is_thread_time { store.threads_over_time(&ids).await? } else { HashMap::new() };
-    let lives: Vec<ClusterLifetime> = clusters.iter().map(ClusterLifetime::of).collect();
+    let lives: Vec<ClusterLifetime> = clusters.iter().map(ClusterLifetime::from_row).collect();
     let users = clusters.iter().map(|row| (row.id, row.user_id)).collect();
-    let (work, offered) = run_blocking(move || {
-        let offered = spans.as_ref().filter(|_| is_thread_time);
-        let offered = offered.map(|spans| thread_time_offered(&lives, spans, &threads, spans_alone));
+    let (work, thread_time) = run_blocking(move || {
+        let thread_time = spans.as_ref().filter(|_| is_thread_time);
+        let thread_time =
+            thread_time.map(|spans| available_thread_time(&lives, spans, &threads, only_selected_spans));
         let paths = |spans: Vec<AnalysisSpan>| {
             spans.into_iter().map(|span| ((span.cluster, span.times.id), span.path)).collect()
         };
-        let work =
-            WorkSelection { clusters: users, spans: spans.map(paths), only_selected_spans: spans_alone };
-        (Arc::new(work), offered.unwrap_or_default())
+        let work = WorkSelection { clusters: users, spans: spans.map(paths), only_selected_spans };
+        (Arc::new(work), thread_time.unwrap_or_default())
     })
     .await;
-    let (breakdown, metrics) = store.break_down(Arc::clone(&work), Breakdown::new(question)).await?;
+    let (breakdown, metrics) = store.break_down(Arc::clone(&work), Breakdown::new(query)).await?;
     let spans = work.spans.as_ref().map_or(0, HashMap::len);
-    let table = run_blocking(move || breakdown.table(&work, &offered)).await;
+    let table = run_blocking(move || breakdown.table(&work, &thread_time)).await;
     Ok(BreakdownResult { table, spans, metrics })
 }
 
@@ -100,7 +101,7 @@ struct ClusterLifetime {
 }
 
 impl ClusterLifetime {
-    fn of(row: &Model) -> Self {
+    fn from_row(row: &Model) -> Self {
         Self {
             cluster: row.id,
             until: row.closed_at.unwrap_or(row.reported_at).timestamp_millis(),
@@ -110,32 +111,32 @@ impl ClusterLifetime {
 }
 
 /// Returns the thread time that each cluster offered while one of its spans was active.
-fn thread_time_offered(
+fn available_thread_time(
     lives: &[ClusterLifetime],
     spans: &[AnalysisSpan],
     threads: &HashMap<ClusterId, Vec<(i64, i64)>>,
-    spans_alone: bool,
+    only_selected_spans: bool,
 ) -> HashMap<ClusterId, AvailableThreadTime> {
-    let mut by_cluster: HashMap<ClusterId, Vec<_>> = HashMap::new();
+    let mut spans_by_cluster: HashMap<ClusterId, Vec<_>> = HashMap::new();
     for span in spans {
-        by_cluster.entry(span.cluster).or_default().push(span.times);
+        spans_by_cluster.entry(span.cluster).or_default().push(span.times);
     }
-    let mut offered = |life: &ClusterLifetime| match by_cluster.remove(&life.cluster) {
+    let mut thread_time_of = |life: &ClusterLifetime| match spans_by_cluster.remove(&life.cluster) {
         Some(spans) => {
             let active = Spans::new(spans).active(life.until);
             let history = threads.get(&life.cluster).map_or(&[][..], Vec::as_slice);
-            let offered = thread_milliseconds(&active, history);
-            offered.map_or(AvailableThreadTime::Unknown, |time| {
+            let milliseconds = thread_milliseconds(&active, history);
+            milliseconds.map_or(AvailableThreadTime::Unknown, |time| {
                 AvailableThreadTime::Known(Millionths::of_thousandths(time))
             })
         }
         // Releases of Dask without spans report no metrics either.
-        None => match life.offered_seconds.filter(|_| !spans_alone) {
-            Some(worked) => AvailableThreadTime::WholeLife(Millionths::of(worked)),
+        None => match life.offered_seconds.filter(|_| !only_selected_spans) {
+            Some(seconds) => AvailableThreadTime::WholeLife(Millionths::of(seconds)),
             None => AvailableThreadTime::NoSuchWork,
         },
     };
-    lives.iter().map(|life| (life.cluster, offered(life))).collect()
+    lives.iter().map(|life| (life.cluster, thread_time_of(life))).collect()
 }
 
 /// A dimension by which fine performance metrics are grouped.
@@ -199,7 +200,7 @@ impl FineMetricTable {
         let first = validate_count("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
         let work = work.find(scope, "scope").await?;
         let by = by.iter().map(|dimension| (*dimension).into()).collect();
-        let table = work.table(scope, by, unit).await?;
+        let table = work.load_table(scope, by, unit).await?;
         Ok(Self { scope: scope.clone(), clusters: work.clusters.len(), table, first })
     }
 }
@@ -372,9 +373,9 @@ impl Loader<TimeByActivityKey> for StoreReader {
         let ids: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let clusters = self.0.clusters_by_id(&ids).await?;
         let by = BTreeSet::from([Dimension::Cluster, Dimension::Function, Dimension::Activity]);
-        let question = BreakdownQuery { by, unit: SECONDS.to_owned(), functions: None };
-        let all = break_down_clusters(&self.0, &clusters, SpanFilter::default(), question).await?.table;
-        let of = |cluster| (TimeByActivityKey(cluster), Arc::new(all.of_cluster(cluster)));
-        Ok(ids.into_iter().map(of).collect())
+        let query = BreakdownQuery { by, unit: SECONDS.to_owned(), functions: None };
+        let table = break_down_clusters(&self.0, &clusters, SpanFilter::default(), query).await?.table;
+        let cluster_table = |cluster| (TimeByActivityKey(cluster), Arc::new(table.of_cluster(cluster)));
+        Ok(ids.into_iter().map(cluster_table).collect())
     }
 }

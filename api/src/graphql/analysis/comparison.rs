@@ -63,14 +63,14 @@ impl From<ComparisonDimension> for Dimension {
 /// A comparison of two selections of work.
 pub(crate) struct Comparison {
     scope: AccountScope,
-    base: ComparedSide,
-    head: ComparedSide,
+    base: SelectionTable,
+    head: SelectionTable,
     differences: Vec<Difference>,
     first: usize,
 }
 
-/// One of the two selections.
-struct ComparedSide {
+/// One of the two selections of work, with its values.
+struct SelectionTable {
     work: Selection,
     table: Table,
 }
@@ -87,12 +87,12 @@ impl Comparison {
         let first = validate_count("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
         let by: BTreeSet<Dimension> = by.iter().map(|dimension| (*dimension).into()).collect();
         let (base, head) = (base.find(scope, "base").await?, head.find(scope, "head").await?);
-        let of_base = base.table(scope, by.clone(), unit.clone()).await?;
-        let of_head = head.table(scope, by, unit).await?;
-        let compare = || (differences(&of_base, &of_head), of_base, of_head);
-        let (differences, of_base, of_head) = run_blocking(compare).await;
-        let base = ComparedSide { work: base, table: of_base };
-        let head = ComparedSide { work: head, table: of_head };
+        let base_table = base.load_table(scope, by.clone(), unit.clone()).await?;
+        let head_table = head.load_table(scope, by, unit).await?;
+        let compare = || (differences(&base_table, &head_table), base_table, head_table);
+        let (differences, base_table, head_table) = run_blocking(compare).await;
+        let base = SelectionTable { work: base, table: base_table };
+        let head = SelectionTable { work: head, table: head_table };
         Ok(Self { scope: scope.clone(), base, head, differences, first })
     }
 
@@ -162,12 +162,12 @@ impl Comparison {
 
     /// The sum of the rows beyond `first`. With it, the rows add up to the difference of the totals.
     async fn remaining(&self) -> RemainingDifferences {
-        let rest = || self.differences.iter().skip(self.first);
-        let delta: Millionths = rest().map(Difference::delta).sum();
+        let remaining = || self.differences.iter().skip(self.first);
+        let delta: Millionths = remaining().map(Difference::delta).sum();
         RemainingDifferences {
-            rows: count_value(rest().count()),
-            base: rest().filter_map(|row| row.base).sum::<Millionths>().value(),
-            head: rest().filter_map(|row| row.head).sum::<Millionths>().value(),
+            rows: count_value(remaining().count()),
+            base: remaining().filter_map(|row| row.base).sum::<Millionths>().value(),
+            head: remaining().filter_map(|row| row.head).sum::<Millionths>().value(),
             delta: delta.value(),
             delta_decimal: delta.decimal(),
         }
@@ -177,7 +177,7 @@ impl Comparison {
     async fn environment(&self) -> Result<EnvironmentDifference, ApiError> {
         let (base, head) = (&self.base.work.clusters, &self.head.work.clusters);
         let clusters: Vec<&Model> = base.iter().chain(head).collect();
-        Ok(ClusterFacts::read(&self.scope.store, &clusters).await?.difference_between(base, head))
+        Ok(ClusterFacts::load(&self.scope.store, &clusters).await?.difference_between(base, head))
     }
 
     /// The profiles of both selections in one tree. The profiles of one query merge at most 1,000
@@ -197,11 +197,11 @@ impl Comparison {
     /// seconds.
     async fn verdict(&self) -> Option<Answer> {
         let (base, head) = (&self.base.table, &self.head.table);
-        let facts = answer::Slower { base, head, differences: &self.differences, against: None };
-        let [of_base, of_head] =
-            [&self.base.work, &self.head.work].map(|work| work.knowledge_at(self.scope.now));
+        let facts = answer::Slower { base, head, differences: &self.differences, baseline: None };
+        let [base_parts, head_parts] =
+            [&self.base.work, &self.head.work].map(|work| work.known_parts_at(self.scope.now));
         (head.unit == SECONDS).then(|| {
-            let works = [&of_base[..], &of_head[..]];
+            let works = [&base_parts[..], &head_parts[..]];
             let answer = qualify_works(Question::Slower, answer::answer_slower(&facts), works);
             Answer::new(&self.scope, answer)
         })
@@ -229,8 +229,8 @@ struct ComparedWork {
     clusters_without_threads: BigInt,
 }
 
-impl From<&ComparedSide> for ComparedWork {
-    fn from(ComparedSide { work, table }: &ComparedSide) -> Self {
+impl From<&SelectionTable> for ComparedWork {
+    fn from(SelectionTable { work, table }: &SelectionTable) -> Self {
         Self {
             clusters: count_value(work.clusters.len()),
             total: table.total.value(),

@@ -25,16 +25,16 @@ use crate::{
     store::{BacktestParameters, BacktestScope, ClusterFilter, ComputationSort, IdleStretch, TagFilter},
 };
 
-/// The default range of start times: this many days before now.
-const DAYS: i64 = 30;
+/// The default length of the range of start times, which ends now, in days.
+const DEFAULT_DAYS: i64 = 30;
 
 /// The effect that an idle timeout would have had.
 pub(crate) struct IdleBacktest {
     scope: AccountScope,
-    question: BacktestParameters,
+    parameters: BacktestParameters,
     stretches: Vec<IdleStretch>,
-    examined: BacktestScope,
-    saved: OnceCell<Arc<Vec<(i64, Usage)>>>,
+    examined_clusters: BacktestScope,
+    saved_usage: OnceCell<Arc<Vec<(i64, Usage)>>>,
 }
 
 impl IdleBacktest {
@@ -46,34 +46,40 @@ impl IdleBacktest {
     ) -> Result<Self, ApiError> {
         let timeout = i64::from(timeout_seconds);
         if !TIMEOUTS.contains(&timeout) {
-            let (least, most) = (TIMEOUTS.start(), TIMEOUTS.end());
-            return Err(ApiError::invalid("timeoutSeconds", format!("must be from {least} to {most}")));
+            let (min, max) = (TIMEOUTS.start(), TIMEOUTS.end());
+            return Err(ApiError::invalid("timeoutSeconds", format!("must be from {min} to {max}")));
         }
-        let none = check_patterns("exemptTags", exempt_tags)?;
+        let exempt_tags = check_patterns("exemptTags", exempt_tags)?;
         scope.charge(QuotaKind::Analyses, 1)?;
         let started_in = match started_in {
             Some(_) => Some(TimeRange::range_of_argument("startedIn", started_in)?),
             None => None,
         };
-        let earliest = (scope.now - TimeDelta::days(DAYS)).timestamp_millis();
+        let earliest = (scope.now - TimeDelta::days(DEFAULT_DAYS)).timestamp_millis();
         let filter = ClusterFilter {
             started_in: started_in.unwrap_or((Some(earliest), None)),
-            tags: Some(TagFilter { none, ..TagFilter::default() }),
+            tags: Some(TagFilter { none: exempt_tags, ..TagFilter::default() }),
             ..ClusterFilter::default()
         };
-        let question = BacktestParameters { filter, timeout_ms: 1_000 * timeout };
-        let examined = scope.store.backtest_scope(&question).await?;
-        let stretches = scope.store.idle_stretches(&question).await?;
-        Ok(Self { scope: scope.clone(), question, stretches, examined, saved: OnceCell::new() })
+        let parameters = BacktestParameters { filter, timeout_ms: 1_000 * timeout };
+        let examined_clusters = scope.store.backtest_scope(&parameters).await?;
+        let stretches = scope.store.idle_stretches(&parameters).await?;
+        Ok(Self {
+            scope: scope.clone(),
+            parameters,
+            stretches,
+            examined_clusters,
+            saved_usage: OnceCell::new(),
+        })
     }
 
     /// Returns the usage that the timeout would have saved, by day. Read once.
-    async fn saved_usage(&self) -> Result<Arc<Vec<(i64, Usage)>>, ApiError> {
-        let read = async || {
-            let days = self.scope.store.idle_usage(&self.question).await?;
+    async fn load_saved_usage(&self) -> Result<Arc<Vec<(i64, Usage)>>, ApiError> {
+        let load = async || {
+            let days = self.scope.store.idle_usage(&self.parameters).await?;
             Ok::<_, ApiError>(Arc::new(days.into_iter().collect()))
         };
-        self.saved.get_or_try_init(read).await.cloned()
+        self.saved_usage.get_or_try_init(load).await.cloned()
     }
 }
 
@@ -85,19 +91,19 @@ impl IdleBacktest {
 impl IdleBacktest {
     /// The number of clusters that were examined.
     async fn clusters(&self) -> BigInt {
-        to_big_int(self.examined.clusters)
+        to_big_int(self.examined_clusters.clusters)
     }
 
     /// The number of examined clusters whose busy times are unknown: they had tasks, but no computation
     /// is stored. None of them counts as stopped.
     async fn clusters_without_history(&self) -> BigInt {
-        to_big_int(self.examined.without_history)
+        to_big_int(self.examined_clusters.without_history)
     }
 
     /// True if all clusters that pass the filter were examined. At most the 1,000 that started last are
     /// examined.
     async fn is_complete(&self) -> bool {
-        self.examined.is_complete
+        self.examined_clusters.is_complete
     }
 
     /// The number of clusters that would have been stopped.
@@ -116,7 +122,7 @@ impl IdleBacktest {
     /// clusters.
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
     async fn seconds_saved(&self) -> f64 {
-        let timeout = self.question.timeout_ms;
+        let timeout = self.parameters.timeout_ms;
         let saved: i64 = self.stretches.iter().map(|idle| idle.idle_until - idle.idle_from - timeout).sum();
         saved as f64 / 1e3
     }
@@ -125,14 +131,14 @@ impl IdleBacktest {
     /// evenly distributed over the part of the hour in which the cluster existed.
     #[expect(clippy::cast_precision_loss, reason = "microseconds of centuries are exact enough")]
     async fn thread_seconds_saved(&self) -> Result<f64, ApiError> {
-        let saved = self.saved_usage().await?;
+        let saved = self.load_saved_usage().await?;
         let saved = saved.iter().fold(0, |sum: i64, (_, usage)| sum.saturating_add(usage.thread_us));
         Ok(saved as f64 / 1e6)
     }
 
     /// The cost of the saved usage at the account's rates, one amount for each currency and basis.
     async fn costs_saved(&self) -> Result<Vec<Cost>, ApiError> {
-        let saved = self.saved_usage().await?;
+        let saved = self.load_saved_usage().await?;
         let days = saved.iter().map(|(day, usage)| (*day, usage));
         Ok(self.scope.rates().await?.cost(days).into_iter().map(Cost).collect())
     }
@@ -150,10 +156,10 @@ impl IdleBacktest {
         let sort = ComputationSort::NewestOfAllFirst;
         let request = PageArguments { first, after, last, before }.request(&self.scope, sort)?;
         let page = self.scope.store.affected_computations(&self.stretches, sort, &request).await?;
-        let all = self.stretches.iter().filter(|stretch| stretch.computation_id.is_some()).count();
-        let all = i64::try_from(all).unwrap_or(i64::MAX);
+        let affected_count = self.stretches.iter().filter(|stretch| stretch.computation_id.is_some()).count();
+        let affected_count = i64::try_from(affected_count).unwrap_or(i64::MAX);
         let total = Box::new(move || -> futures::future::BoxFuture<'static, _> {
-            Box::pin(std::future::ready(Ok(all)))
+            Box::pin(std::future::ready(Ok(affected_count)))
         });
         Ok(Connection::new(page, sort, |row| Computation::new(&self.scope, row), total))
     }

@@ -9,7 +9,7 @@ use entity::{
 
 use crate::{
     domain::{
-        idle_policy::{IdlePolicy as Wanted, IdlePolicyError},
+        idle_policy::{IdlePolicy as Settings, IdlePolicyError},
         tag::MAX_PATTERNS,
     },
     graphql::{
@@ -22,7 +22,7 @@ use crate::{
 /// The account's policy for idle clusters.
 pub(crate) struct IdlePolicy {
     scope: AccountScope,
-    settings: Wanted,
+    settings: Settings,
     /// The time of the last change, and the member who made it.
     last_change: Option<(DateTime<Utc>, UserId)>,
 }
@@ -30,11 +30,11 @@ pub(crate) struct IdlePolicy {
 impl IdlePolicy {
     fn new(scope: &AccountScope, row: Option<Model>) -> Self {
         let last_change = row.as_ref().map(|row| (row.changed_at.0, row.user_id));
-        let wanted = row.map(Wanted::from);
-        Self { scope: scope.clone(), settings: wanted.unwrap_or_default(), last_change }
+        let settings = row.map(Settings::from);
+        Self { scope: scope.clone(), settings: settings.unwrap_or_default(), last_change }
     }
 
-    pub(crate) async fn of(scope: &AccountScope) -> Result<Self, ApiError> {
+    pub(crate) async fn load(scope: &AccountScope) -> Result<Self, ApiError> {
         Ok(Self::new(scope, scope.store.idle_policy().await?))
     }
 }
@@ -124,22 +124,22 @@ pub(crate) struct SetIdlePolicyPayload {
 }
 
 impl SetIdlePolicyInput {
-    fn check(self) -> Result<Wanted, Vec<IdlePolicyError>> {
+    fn check(self) -> Result<Settings, Vec<IdlePolicyError>> {
         // At most one tag more than the limit is checked, so that a long list costs little. `check` then
-        // refuses it.
+        // refuses the list.
         let tags = self.exempt_tags.iter().take(MAX_PATTERNS + 1).map(TagPattern::check);
-        let (tags, wrong): (Vec<_>, Vec<_>) = tags.partition(Result::is_ok);
-        let wanted = Wanted {
+        let (tags, invalid_tags): (Vec<_>, Vec<_>) = tags.partition(Result::is_ok);
+        let settings = Settings {
             mode: self.mode.into(),
             timeout_seconds: self.timeout_seconds.map(i64::from),
             warn_before_seconds: self.warn_before_seconds.into(),
             exempt_tags: tags.into_iter().flatten().collect(),
             changed_at: 0,
         };
-        let mut errors = wanted.check().err().unwrap_or_default();
-        errors.extend(wrong.into_iter().filter_map(Result::err).map(IdlePolicyError::Tag));
+        let mut errors = settings.check().err().unwrap_or_default();
+        errors.extend(invalid_tags.into_iter().filter_map(Result::err).map(IdlePolicyError::Tag));
         errors.dedup();
-        if errors.is_empty() { Ok(wanted) } else { Err(errors) }
+        if errors.is_empty() { Ok(settings) } else { Err(errors) }
     }
 }
 
@@ -149,24 +149,24 @@ pub(crate) async fn set_idle_policy(
     input: SetIdlePolicyInput,
 ) -> Result<SetIdlePolicyPayload, ApiError> {
     match input.check() {
-        Ok(wanted) => {
-            let row = scope.store.set_idle_policy(wanted, user, scope.now.into()).await?;
+        Ok(settings) => {
+            let row = scope.store.set_idle_policy(settings, user, scope.now.into()).await?;
             Ok(SetIdlePolicyPayload {
                 idle_policy: IdlePolicy::new(&scope.with_empty_caches(), Some(row)),
                 user_errors: Vec::new(),
             })
         }
         Err(errors) => {
-            let user_errors = errors.iter().map(|error| UserError::from_rule(field(*error), error));
+            let user_errors = errors.iter().map(|error| UserError::from_rule(input_field(*error), error));
             Ok(SetIdlePolicyPayload {
                 user_errors: user_errors.collect(),
-                idle_policy: IdlePolicy::of(scope).await?,
+                idle_policy: IdlePolicy::load(scope).await?,
             })
         }
     }
 }
 
-fn field(error: IdlePolicyError) -> &'static str {
+fn input_field(error: IdlePolicyError) -> &'static str {
     match error {
         IdlePolicyError::Timeout | IdlePolicyError::TimeoutMissing => "timeoutSeconds",
         IdlePolicyError::Warning => "warnBeforeSeconds",

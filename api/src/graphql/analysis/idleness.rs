@@ -11,7 +11,7 @@ use entity::{
 
 use super::answer::{Confidence, CurrentWork};
 use crate::{
-    clock::stored,
+    clock::to_stored,
     domain::{
         answer::{KnownPart, RunFacts, RunReasonCode as Code, run_reasons},
         idle_policy::IdlePolicy,
@@ -46,7 +46,7 @@ impl<'a> ClusterIdleness<'a> {
         Self { scope, row }
     }
 
-    async fn control(&self) -> Result<Option<cluster_control::Model>, ApiError> {
+    async fn load_control(&self) -> Result<Option<cluster_control::Model>, ApiError> {
         Ok(self.scope.loader.load_one(ClusterControlKey(self.row.id)).await?)
     }
 
@@ -88,14 +88,14 @@ impl ClusterIdleness<'_> {
         } else {
             CurrentWork::load_for_cluster(self.scope, row).await?
         };
-        let control = self.control().await?;
-        let time = |time: entity::Timestamp| time.0;
+        let control = self.load_control().await?;
+        let to_utc = |time: entity::Timestamp| time.0;
         let reasons = run_reasons(&RunFacts {
             state,
             last_seen_at: row.last_seen_at.0,
             is_silent,
             started_at: row.started_at.0,
-            idle_since: row.idle_since.map(time),
+            idle_since: row.idle_since.map(to_utc),
             had_work: row.total_tasks > 0,
             workers: row.workers,
             processing: work.processing,
@@ -106,9 +106,9 @@ impl ClusterIdleness<'_> {
             graph_updates: row.graph_updates,
             clients: work.clients,
             own_timeout_seconds: row.idle_timeout_seconds,
-            course: self.policy_outcome(control.as_ref()).await?,
-            kept_until: control.as_ref().and_then(|control| control.kept_until).map(time),
-            stop_at: control.as_ref().and_then(|control| control.stop_at).map(time),
+            idle_verdict: self.policy_outcome(control.as_ref()).await?,
+            kept_until: control.as_ref().and_then(|control| control.kept_until).map(to_utc),
+            stop_at: control.as_ref().and_then(|control| control.stop_at).map(to_utc),
             at: self.scope.now,
         });
         Ok(InlineList(reasons.into_iter().map(RunReason::from).collect()))
@@ -125,24 +125,25 @@ impl ClusterIdleness<'_> {
         if row.status != Status::Running {
             return Ok(None);
         }
-        let control = self.control().await?;
+        let control = self.load_control().await?;
         if row.desired_state == DesiredState::Stopped {
             // The scheduler receives the stop with the response to its next report.
             return Ok(time_from_millis(
                 row.last_seen_at.timestamp_millis() + (1e3 * row.interval_seconds) as i64,
             ));
         }
-        let Some(begins) = IdleFacts::from_rows(row, control.as_ref(), false).timeout_start(0) else {
+        let Some(timeout_start) = IdleFacts::from_rows(row, control.as_ref(), false).timeout_start(0) else {
             return Ok(None);
         };
-        let own = row.idle_timeout_seconds.map(|timeout| begins.saturating_add((1e3 * timeout) as i64));
-        let by_policy = match self.policy_outcome(control.as_ref()).await? {
+        let own_stop =
+            row.idle_timeout_seconds.map(|timeout| timeout_start.saturating_add((1e3 * timeout) as i64));
+        let policy_stop = match self.policy_outcome(control.as_ref()).await? {
             IdleVerdict::Timed(times) if times.stops => {
                 Some(times.stop_at(self.scope.now.timestamp_millis()))
             }
             _ => None,
         };
-        Ok([own, by_policy].into_iter().flatten().min().and_then(time_from_millis))
+        Ok([own_stop, policy_stop].into_iter().flatten().min().and_then(time_from_millis))
     }
 
     /// The time without work after which the cluster closes by its own setting `galvo.idle.timeout`, in
@@ -155,23 +156,23 @@ impl ClusterIdleness<'_> {
     /// warning before its timeout. Null while the cluster has work, and if it was not marked since it
     /// became idle.
     async fn idle_warned_at(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
-        let control = self.control().await?;
-        let warned = control.filter(|control| {
+        let control = self.load_control().await?;
+        let current_warning = control.filter(|control| {
             self.row.idle_since.is_some() && control.warned_idle_since == self.row.idle_since
         });
-        Ok(warned.and_then(|control| control.warned_at).map(|time| time.0))
+        Ok(current_warning.and_then(|control| control.warned_at).map(|time| time.0))
     }
 
     /// The time until which `keepAlive` prevents the cluster from being stopped for being idle, by the
     /// server's clock. It may lie in the past. Null if `keepAlive` was never used.
     async fn kept_alive_until(&self) -> Result<Option<DateTime<Utc>>, ApiError> {
-        Ok(self.control().await?.and_then(|control| control.kept_until).map(|time| time.0))
+        Ok(self.load_control().await?.and_then(|control| control.kept_until).map(|time| time.0))
     }
 
     /// The request to stop the cluster. Null if there is none, or if it was withdrawn. It stays after
     /// the cluster has closed.
     async fn stop_request(&self) -> Result<Option<StopRequest>, ApiError> {
-        Ok(self.control().await?.and_then(|control| StopRequest::new(self.scope, control)))
+        Ok(self.load_control().await?.and_then(|control| StopRequest::new(self.scope, control)))
     }
 }
 
@@ -323,8 +324,8 @@ pub(crate) async fn keep_alive(
         return ClusterPayload::refused(scope, cluster, error).await;
     }
     let until = scope.now + chrono::TimeDelta::seconds(seconds);
-    let by = (user, scope.required_owner(Action::KeepAlive));
-    match scope.store.keep_cluster(cluster, by, scope.now.into(), stored(until)).await? {
+    let author = (user, scope.required_owner(Action::KeepAlive));
+    match scope.store.keep_cluster(cluster, author, scope.now.into(), to_stored(until)).await? {
         KeepOutcome::Protected(row) => Ok(ClusterPayload::changed(scope, *row)),
         KeepOutcome::Closed(row) => Ok(ClusterPayload {
             cluster: Cluster::new(scope, *row),

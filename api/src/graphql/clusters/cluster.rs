@@ -53,7 +53,7 @@ use crate::{
         errors::error_occurrence::ErrorOccurrence,
         telemetry::{
             event::{Event, EventConnection},
-            log_line::{LogArguments, LogConnection, LogSource, logs},
+            log_line::{LogArguments, LogConnection, LogSource, load_logs},
             series::{SampleMetric, Series, SeriesArguments, WindowArguments},
         },
     },
@@ -226,12 +226,12 @@ impl Cluster {
 
     /// The tags that users gave the cluster, ordered by key.
     async fn tags(&self) -> Result<Vec<Tag>, ApiError> {
-        cluster_tag::tags(&self.scope, self.row.id).await
+        cluster_tag::load_tags(&self.scope, self.row.id).await
     }
 
     /// The notes that users wrote about the cluster. Null if there are none.
     async fn notes(&self) -> Result<Option<ClusterNotes>, ApiError> {
-        ClusterNotes::of(&self.scope, self.row.id).await
+        ClusterNotes::find(&self.scope, self.row.id).await
     }
 
     /// The size of the cluster as of its last report. Null once it closed or is `LOST`.
@@ -244,8 +244,8 @@ impl Cluster {
         Inline(ClusterTotals::from(&self.row))
     }
 
-    /// The number of items of each kind that the reporter discarded, because there were too many at
-    /// once.
+    /// The number of items of each kind that the cluster's reporter discarded before sending them, because
+    /// too many were pending at once. `privacy` counts the items that settings and policies excluded.
     async fn dropped(&self) -> Inline<DroppedItems> {
         Inline(DroppedItems::new(&self.row))
     }
@@ -402,7 +402,7 @@ impl Cluster {
         #[graphql(desc = "Only lines of the worker with this global identifier or UUID, and of its nanny.")]
         worker_id: Option<ID>,
         #[graphql(name = "match", desc = "Only lines that contain this text, in upper or lower case.")]
-        words: Option<String>,
+        search_text: Option<String>,
         #[graphql(desc = "Only lines written in this period, by the clock of their process.")] at: Option<
             TimeRange,
         >,
@@ -415,14 +415,14 @@ impl Cluster {
         let page = PageArguments { first, after, last, before };
         check_text_list("levels", levels.as_deref(), 20)?;
         check_max_len("sources", sources.as_deref(), 20)?;
-        let arguments =
-            LogArguments { at: TimeRange::range_of_argument("at", at)?, levels, sources, worker_id, words };
-        logs(&self.scope, self.row.id, arguments, page).await
+        let at = TimeRange::range_of_argument("at", at)?;
+        let arguments = LogArguments { at, levels, sources, worker_id, search_text };
+        load_logs(&self.scope, self.row.id, arguments, page).await
     }
 
     /// The number of items of each class of data that were sent, withheld and dropped.
     async fn privacy(&self) -> Result<PrivacyReceipt, ApiError> {
-        PrivacyReceipt::of(&self.scope, &self.row.receipt).await
+        PrivacyReceipt::load(&self.scope, &self.row.receipt).await
     }
 
     /// The software that the scheduler runs on. Null if it was not reported.
@@ -500,7 +500,10 @@ impl Cluster {
                     at most 31 days before the end."
         )]
         from: Option<DateTime<Utc>>,
-        #[graphql(desc = "The last seconds of the period, at least 1, in whole buckets. Not with `from`.")]
+        #[graphql(
+            desc = "The length of the period before `to`, in seconds, 1 to 2,678,400 (31 days). The period \
+                    is extended to the start of its first bucket. Not with `from`."
+        )]
         last_seconds: Option<i32>,
         #[graphql(
             desc = "The end of the period, exclusive, by the scheduler's clock. Null for the cluster's \
@@ -518,7 +521,7 @@ impl Cluster {
         let window = WindowArguments { from, last_seconds, to, bucket_seconds, max_points };
         let arguments = SeriesArguments { metrics, window };
         let life = (self.row.started_at.0, life_cycle::last_reported_at(&self.row));
-        Some(arguments.read(&self.scope, SeriesParent::Cluster(self.row.id), life).await)
+        Some(arguments.load(&self.scope, SeriesParent::Cluster(self.row.id), life).await)
     }
 
     /// The numbers of threads that functions occupied over time: the compute time of tasks that succeeded, in
@@ -535,7 +538,10 @@ impl Cluster {
                     at most 31 days before the end."
         )]
         from: Option<DateTime<Utc>>,
-        #[graphql(desc = "The last seconds of the period, at least 1, in whole buckets. Not with `from`.")]
+        #[graphql(
+            desc = "The length of the period before `to`, in seconds, 1 to 2,678,400 (31 days). The period \
+                    is extended to the start of its first bucket. Not with `from`."
+        )]
         last_seconds: Option<i32>,
         #[graphql(
             desc = "The end of the period, exclusive, by the scheduler's clock. Null for the cluster's \
@@ -543,11 +549,11 @@ impl Cluster {
         )]
         to: Option<DateTime<Utc>>,
         #[graphql(
-            desc = "The width of a bucket, in seconds, a multiple of 15. Null for the shortest that makes at \
-                    most 2,000 buckets."
+            desc = "The width of a bucket, in seconds, a multiple of 15. Null for the smallest width that \
+                    gives at most `maxPoints` buckets."
         )]
         bucket_seconds: Option<i32>,
-        #[graphql(desc = "The most buckets, 2 to 2,000. Null for 2,000. Not with `bucketSeconds`.")]
+        #[graphql(desc = "At most this many buckets, 2 to 2,000. Null for 2,000. Not with `bucketSeconds`.")]
         max_points: Option<i32>,
         #[graphql(desc = "The number of functions with columns of their own, 1 to 20.", default = 10)]
         first: i32,
@@ -605,7 +611,7 @@ impl Cluster {
         let found = async {
             let enqueued_in = TimeRange::range_of_argument("enqueuedIn", enqueued_in)?;
             let arguments = FineMetricArguments { unit, first };
-            FineMetrics::of_cluster(&self.scope, self.row.id, enqueued_in, arguments).await
+            FineMetrics::load_for_cluster(&self.scope, self.row.id, enqueued_in, arguments).await
         };
         found.await.transpose()
     }

@@ -40,8 +40,8 @@ const MAX_AMOUNT: f64 = 1e12;
 /// The maximum number of clusters in a filter.
 const MAX_IDS: usize = 100;
 
-/// A page of clusters, with the totals over all clusters of the list.
-pub(crate) type ClusterConnection = Connection<Cluster, ClusterTotalsField>;
+/// A page of clusters, with the fields that only lists of clusters have.
+pub(crate) type ClusterConnection = Connection<Cluster, ClusterListFields>;
 
 /// Conditions on clusters. A cluster has to meet all given conditions.
 #[derive(Debug, Default, InputObject)]
@@ -184,6 +184,7 @@ pub(crate) enum OrderDirection {
 }
 
 impl ClusterOrder {
+    /// Checks the order and converts it into an order of the store.
     async fn check(&self, scope: &AccountScope) -> Result<ClusterSort, ApiError> {
         if self.field != ClusterOrderField::Cost && self.currency.is_some() {
             return Err(ApiError::invalid("currency", "is allowed only with the order COST"));
@@ -205,7 +206,7 @@ impl ClusterOrder {
             ClusterOrderField::PeakWorkers => ClusterSortBy::PeakWorkers,
             ClusterOrderField::MemoryUsed => ClusterSortBy::MemoryUsed,
             ClusterOrderField::Cost => {
-                ClusterSortBy::Cost(currency(scope, scope.rates().await?, self.currency.as_deref())?)
+                ClusterSortBy::Cost(parse_currency(scope, scope.rates().await?, self.currency.as_deref())?)
             }
         };
         Ok(ClusterSort { by, descending: self.direction == OrderDirection::Desc })
@@ -213,7 +214,7 @@ impl ClusterOrder {
 }
 
 /// Returns a page of the account's clusters that pass a filter.
-pub(crate) async fn clusters(
+pub(crate) async fn load_cluster_page(
     scope: &AccountScope,
     filter: ClusterFilter,
     order: ClusterOrder,
@@ -229,13 +230,13 @@ pub(crate) async fn clusters(
         }
         _ => scope.store.cluster_page(&filter, sort, &request).await?,
     };
-    let aggregates = ClusterTotalsField { scope: scope.clone(), filter: filter.clone() };
+    let list_fields = ClusterListFields { scope: scope.clone(), filter: filter.clone() };
     let store = scope.store.clone();
     let total = total_count_by(move || {
         let (store, filter) = (store.clone(), filter.clone());
         async move { store.cluster_count(&filter).await }
     });
-    Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with_fields(aggregates))
+    Ok(Connection::new(page, sort, |row| Cluster::new(scope, row), total).with_fields(list_fields))
 }
 
 /// Returns the clusters that pass a filter of another list, and charges the request's quota of searches.
@@ -250,14 +251,14 @@ pub(crate) async fn resolve_clusters(
 }
 
 impl ClusterFilter {
-    /// Checks the filter, and converts it into the store's.
+    /// Checks the filter and converts it into a filter of the store.
     pub(crate) async fn check(self, scope: &AccountScope) -> Result<store::ClusterFilter, ApiError> {
         check_max_len("users", self.users.as_deref(), MAX_USERS)?;
         check_max_len("flags", self.flags.as_deref(), MAX_KINDS)?;
         check_max_len("everFlagged", self.ever_flagged.as_deref(), MAX_KINDS)?;
-        let identified =
+        let parse_users =
             |users: Vec<ID>| users.iter().map(|user| User::parse_id(scope, "users", user)).collect();
-        let users = self.users.map(identified).transpose()?;
+        let users = self.users.map(parse_users).transpose()?;
         if let Some(text) = &self.search {
             check_search_text("search", text)?;
         }
@@ -266,9 +267,9 @@ impl ClusterFilter {
             None => None,
         };
         check_max_len("ids", self.ids.as_deref(), MAX_IDS)?;
-        let numbered = |ids: Vec<ID>| ids.iter().map(|id| Cluster::parse_id(scope, "ids", id)).collect();
+        let parse_ids = |ids: Vec<ID>| ids.iter().map(|id| Cluster::parse_id(scope, "ids", id)).collect();
         Ok(store::ClusterFilter {
-            ids: self.ids.map(numbered).transpose()?,
+            ids: self.ids.map(parse_ids).transpose()?,
             states: self.states.map(|states| states.into_iter().map(Into::into).collect()),
             users,
             started_in: TimeRange::range_of_argument("startedIn", self.started_in)?,
@@ -282,11 +283,11 @@ impl ClusterFilter {
             },
             min_idle_ms: self
                 .idle_for_seconds
-                .map(|time| parse_seconds("idleForSeconds", time))
+                .map(|seconds| parse_seconds("idleForSeconds", seconds))
                 .transpose()?,
             min_duration_ms: self
                 .min_duration_seconds
-                .map(|time| parse_seconds("minDurationSeconds", time))
+                .map(|seconds| parse_seconds("minDurationSeconds", seconds))
                 .transpose()?,
             has_errors: self.has_errors,
             name_or_scheduler_id: None,
@@ -308,17 +309,17 @@ impl MinCost {
         if !(0.0..=MAX_AMOUNT).contains(&self.amount) {
             return Err(ApiError::invalid("amount", format!("must be between 0 and {MAX_AMOUNT}")));
         }
-        let currency = currency(scope, rates, self.currency.as_deref())?;
+        let currency = parse_currency(scope, rates, self.currency.as_deref())?;
         Ok(CostAtLeast { prices: rates.prices(&currency.to_string()), nanos: (self.amount * 1e9).round() })
     }
 }
 
-/// Parses the given currency. Without one, returns the currency of the rate that is valid today.
-fn currency(scope: &AccountScope, rates: &RateCard, given: Option<&str>) -> Result<Currency, ApiError> {
+/// Parses the code of a currency. Without one, returns the currency of the rate that is valid today.
+fn parse_currency(scope: &AccountScope, rates: &RateCard, code: Option<&str>) -> Result<Currency, ApiError> {
     let today = scope.now.timestamp().div_euclid(86_400);
-    let currency = given.map_or_else(|| rates.currency_on(today), str::to_owned);
-    let wrong = || ApiError::invalid("currency", "must be three capital letters, as in USD");
-    Currency::parse(&currency).ok_or_else(wrong)
+    let code = code.map_or_else(|| rates.currency_on(today), str::to_owned);
+    let invalid = || ApiError::invalid("currency", "must be three capital letters, as in USD");
+    Currency::parse(&code).ok_or_else(invalid)
 }
 
 impl TimeRange {
@@ -333,16 +334,15 @@ impl TimeRange {
     }
 
     fn milliseconds(self) -> store::TimeRange {
-        // Stored times are whole milliseconds, so a range that starts within a millisecond begins with
-        // the next one.
-        let whole = |time: DateTime<Utc>| {
+        // Stored times are whole milliseconds, so a bound within a millisecond equals the next millisecond.
+        let round_up = |time: DateTime<Utc>| {
             time.timestamp_millis() + i64::from(!time.timestamp_subsec_nanos().is_multiple_of(1_000_000))
         };
-        (self.from.map(whole), self.to.map(whole))
+        (self.from.map(round_up), self.to.map(round_up))
     }
 }
 
-/// Returns the milliseconds of a range that is given as the JSON of a [`TimeRange`]. `None` if it is none.
+/// Parses the JSON of a [`TimeRange`] and returns its bounds in milliseconds. `None` for any other JSON.
 pub(crate) fn parse_time_range(json: &serde_json::Value) -> Option<store::TimeRange> {
     let value = Value::from_json(json.clone()).ok()?;
     Option::<TimeRange>::parse(Some(value)).ok()?.map(TimeRange::milliseconds)
@@ -362,9 +362,9 @@ impl PackageFilter {
                 check_search_text("version", &version)?;
                 VersionFilter::Is(version)
             }
-            (None, Some(begin)) => {
-                check_search_text("versionPrefix", &begin)?;
-                VersionFilter::StartsWith(begin)
+            (None, Some(prefix)) => {
+                check_search_text("versionPrefix", &prefix)?;
+                VersionFilter::StartsWith(prefix)
             }
             (None, None) => VersionFilter::Any,
         };
@@ -391,21 +391,20 @@ fn parse_seconds(argument: &'static str, seconds: f64) -> Result<i64, ApiError> 
     Ok((seconds * 1e3).ceil() as i64)
 }
 
-/// The fields of a list of clusters that other lists do not have.
+/// The fields that only lists of clusters have.
 #[derive(Clone)]
-pub(crate) struct ClusterTotalsField {
+pub(crate) struct ClusterListFields {
     scope: AccountScope,
     filter: store::ClusterFilter,
 }
 
-/// The fields of a list of clusters that other lists do not have.
 #[Object]
-impl ClusterTotalsField {
+impl ClusterListFields {
     /// The totals over all clusters that pass the filter, on all pages. Computed only if selected.
     async fn aggregates(&self) -> Result<Totals, ApiError> {
         let totals = self.scope.store.cluster_totals(&self.filter).await?;
         Ok(Totals {
-            of: self.clone(),
+            list_fields: self.clone(),
             clusters: BigInt(totals.clusters),
             thread_seconds: totals.thread_seconds,
             compute_seconds: totals.compute_seconds,
@@ -429,7 +428,7 @@ impl ClusterTotalsField {
 #[graphql(complex)]
 pub(crate) struct Totals {
     #[graphql(skip)]
-    of: ClusterTotalsField,
+    list_fields: ClusterListFields,
     /// The number of clusters.
     clusters: BigInt,
     /// The thread time that the clusters offered, busy or idle, in thread-seconds: threads integrated
@@ -458,8 +457,8 @@ impl Totals {
     /// reported hours, which may lag behind the other totals by one report. One query may request it
     /// five times. Null, with the error code `BAD_USER_INPUT`, if there are more than 10,000 clusters.
     async fn usage(&self) -> NullOnError<Usage> {
-        let ClusterTotalsField { scope, filter } = &self.of;
-        let usage = async { UsageScope::of_hours(scope, filter.clone()).await?.load(scope).await };
+        let ClusterListFields { scope, filter } = &self.list_fields;
+        let usage = async { UsageScope::from_hours(scope, filter.clone()).await?.load(scope).await };
         Some(usage.await)
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct ClusterNotes {
 }
 
 impl ClusterNotes {
-    pub(crate) async fn of(scope: &AccountScope, cluster: ClusterId) -> Result<Option<Self>, ApiError> {
+    pub(crate) async fn find(scope: &AccountScope, cluster: ClusterId) -> Result<Option<Self>, ApiError> {
         let row = scope.loader.load_one(NotesKey(cluster)).await?;
         Ok(row.map(|row| Self { scope: scope.clone(), row }))
     }

@@ -28,8 +28,8 @@ pub(crate) async fn hand_over_cluster(
     scope: &AccountScope,
     input: HandOverClusterInput,
 ) -> Result<ClusterPayload, ApiError> {
-    let missing = || ApiError::NotFound("cluster");
-    let cluster = Cluster::parse_id(scope, "clusterId", &input.cluster_id).map_err(|_| missing())?;
+    let not_found = || ApiError::NotFound("cluster");
+    let cluster = Cluster::parse_id(scope, "clusterId", &input.cluster_id).map_err(|_| not_found())?;
     let user = User::parse_id(scope, "userId", &input.user_id).map_err(|_| ApiError::NotFound("user"))?;
     match scope.store.transfer_cluster(cluster, user, scope.now.into()).await? {
         HandOverOutcome::Done(row) => Ok(ClusterPayload::changed(scope, *row)),
@@ -37,6 +37,6 @@ pub(crate) async fn hand_over_cluster(
             let error = UserError::new("userId", UserErrorCode::NotFound, "is not a member of the account");
             ClusterPayload::refused(scope, cluster, error).await
         }
-        HandOverOutcome::Missing => Err(missing()),
+        HandOverOutcome::Missing => Err(not_found()),
     }
 }

@@ -43,8 +43,9 @@ pub(crate) struct ForgetTokenInput {
     /// The start of the affected period, by the server's clock. A cluster is affected as a whole if it
     /// was reported with the token at this time or later.
     since: DateTime<Utc>,
-    /// If true, removes the data that is quarantined for the token, and quarantines no further data. The
-    /// removal cannot be undone.
+    /// If false, the mutation quarantines data, which can be undone with `restoreToken`. If true, it removes
+    /// the data that an earlier call quarantined for the token, and quarantines no further data. The removal
+    /// cannot be undone.
     #[graphql(default)]
     confirm: bool,
 }
@@ -85,8 +86,8 @@ pub(crate) struct RestoreTokenPayload {
 pub(crate) struct RemovalCounts {
     /// The number of clusters.
     clusters: BigInt,
-    /// The number of these clusters that also reported before `since`. The data they reported then is
-    /// included in the other counts.
+    /// The number of these clusters that also reported before `since`. The data that they reported before
+    /// `since` is included in the other counts.
     clusters_from_before: BigInt,
     /// The number of workers.
     workers: BigInt,
@@ -131,10 +132,10 @@ pub(crate) async fn delete_cluster(
     scope: &AccountScope,
     input: DeleteClusterInput,
 ) -> Result<DeleteClusterPayload, ApiError> {
-    let missing = || ApiError::NotFound("cluster");
-    let cluster = Cluster::parse_id(scope, "clusterId", &input.cluster_id).map_err(|_| missing())?;
+    let not_found = || ApiError::NotFound("cluster");
+    let cluster = Cluster::parse_id(scope, "clusterId", &input.cluster_id).map_err(|_| not_found())?;
     if !scope.store.delete_cluster(cluster, scope.now.into()).await? {
-        return Err(missing());
+        return Err(not_found());
     }
     Ok(DeleteClusterPayload { account: Account(scope.with_empty_caches()), user_errors: Vec::new() })
 }
@@ -144,25 +145,25 @@ pub(crate) async fn forget_token(
     input: ForgetTokenInput,
 ) -> Result<ForgetTokenPayload, ApiError> {
     let ForgetTokenInput { token_id, since, confirm } = input;
-    refuse_unknown_token(scope, &token_id).await?;
+    check_token_exists(scope, &token_id).await?;
     let (since, now) = (since.into(), scope.now.into());
     if !confirm {
         scope.store.quarantine_reports(&token_id, since, now).await?;
     }
     let counts = scope.store.quarantined_counts(&token_id, since).await?;
-    let nothing = (confirm && counts.clusters == 0).then(|| {
+    let confirm_error = (confirm && counts.clusters == 0).then(|| {
         let message = "nothing is quarantined for the token: send the mutation without 'confirm' first, and \
                        check what it would delete";
         UserError::new("confirm", UserErrorCode::NotFound, message)
     });
-    if confirm && nothing.is_none() {
+    if confirm && confirm_error.is_none() {
         scope.store.remove_quarantined(&token_id, now).await?;
     }
     Ok(ForgetTokenPayload {
         account: Account(scope.with_empty_caches()),
         counts: counts.into(),
-        is_confirmed: confirm && nothing.is_none(),
-        user_errors: nothing.into_iter().collect(),
+        is_confirmed: confirm && confirm_error.is_none(),
+        user_errors: confirm_error.into_iter().collect(),
     })
 }
 
@@ -170,7 +171,7 @@ pub(crate) async fn restore_token(
     scope: &AccountScope,
     RestoreTokenInput { token_id }: RestoreTokenInput,
 ) -> Result<RestoreTokenPayload, ApiError> {
-    refuse_unknown_token(scope, &token_id).await?;
+    check_token_exists(scope, &token_id).await?;
     let restored = scope.store.restore_reports(&token_id, scope.now.into()).await?;
     Ok(RestoreTokenPayload {
         account: Account(scope.with_empty_caches()),
@@ -180,8 +181,8 @@ pub(crate) async fn restore_token(
 }
 
 /// Returns an error if the account has no such token, and had none while something was reported with it.
-async fn refuse_unknown_token(scope: &AccountScope, identifier: &str) -> Result<(), ApiError> {
-    // Any other text names no token, and may be unfit for a statement.
+async fn check_token_exists(scope: &AccountScope, identifier: &str) -> Result<(), ApiError> {
+    // Any other text names no token, and may contain characters that the database refuses.
     if token::ApiToken::is_identifier(identifier) && scope.store.has_token_or_reports(identifier).await? {
         Ok(())
     } else {

@@ -72,7 +72,7 @@ pub(crate) struct ClusterTagFilter {
 impl ClusterTagFilter {
     pub(crate) fn check(self) -> Result<TagFilter, ApiError> {
         Ok(TagFilter {
-            any: self.any.map(|any| check_patterns("any", &any)).transpose()?,
+            any: self.any.map(|patterns| check_patterns("any", &patterns)).transpose()?,
             all: check_patterns("all", &self.all.unwrap_or_default())?,
             none: check_patterns("none", &self.none.unwrap_or_default())?,
         })
@@ -81,17 +81,17 @@ impl ClusterTagFilter {
 
 pub(crate) fn check_patterns(
     argument: &'static str,
-    given: &[TagPattern],
+    patterns: &[TagPattern],
 ) -> Result<Vec<json_columns::TagPattern>, ApiError> {
     let invalid = |reason: String| ApiError::InvalidArgument { argument, reason };
-    if given.len() > MAX_PATTERNS {
+    if patterns.len() > MAX_PATTERNS {
         return Err(invalid(format!("must be at most {MAX_PATTERNS}")));
     }
-    given.iter().map(|pattern| pattern.check().map_err(|error| invalid(error.to_string()))).collect()
+    patterns.iter().map(|pattern| pattern.check().map_err(|error| invalid(error.to_string()))).collect()
 }
 
 /// Returns the tags of a cluster, ordered by key.
-pub(crate) async fn tags(scope: &AccountScope, cluster: ClusterId) -> Result<Vec<Tag>, ApiError> {
+pub(crate) async fn load_tags(scope: &AccountScope, cluster: ClusterId) -> Result<Vec<Tag>, ApiError> {
     let found = scope.loader.load_one(TagsKey(cluster)).await?.unwrap_or_default();
     Ok(found.iter().map(Tag::from).collect())
 }

@@ -9,7 +9,7 @@ use entity::{
 };
 
 use crate::{
-    domain::environment::{Mismatch, ProcessGroup, Role, mismatches as differing},
+    domain::environment::{Mismatch, ProcessGroup, Role, mismatches as find_mismatches},
     graphql::engine::{error::ApiError, loaders::StoreReader, scalar::BigInt, scope::AccountScope},
     store::{EnvironmentUse, StoreError},
 };
@@ -129,18 +129,18 @@ pub(crate) async fn load_mismatches(
         scheduler.map(|environment| EnvironmentUse { role: Role::Scheduler, environment, processes: 1 });
     let others = scope.loader.load_one(EnvironmentUsesKey(cluster)).await?.unwrap_or_default();
     let uses: Vec<EnvironmentUse> = scheduler.into_iter().chain(others).collect();
-    let keys = uses.iter().map(|used| (cluster, used.environment));
+    let keys = uses.iter().map(|environment_use| (cluster, environment_use.environment));
     let environments = scope.loader.load_many(keys).await?;
-    let alike = uses.iter().filter_map(|used| {
-        let environment = environments.get(&(cluster, used.environment))?;
+    let process_groups = uses.iter().filter_map(|environment_use| {
+        let environment = environments.get(&(cluster, environment_use.environment))?;
         Some(ProcessGroup {
-            role: used.role,
-            processes: used.processes,
+            role: environment_use.role,
+            processes: environment_use.processes,
             python: environment.python.as_deref(),
             packages: &environment.packages.0,
         })
     });
-    Ok(differing(&alike.collect::<Vec<_>>()).into_iter().map(Into::into).collect())
+    Ok(find_mismatches(&process_groups.collect::<Vec<_>>()).into_iter().map(Into::into).collect())
 }
 
 /// The key of the environments of a cluster's workers and clients.

@@ -24,24 +24,25 @@ use crate::{
 /// The maximum number of environments that are read for one comparison.
 const MAX_ENVIRONMENTS: usize = 1_000;
 
-/// The known facts about the software and the size of clusters.
+/// The reported facts about the software and the size of clusters.
 pub(crate) struct ClusterFacts {
     /// The environments of schedulers and workers. Clients are excluded, because their software does not
     /// affect the work of the cluster.
     environments: HashMap<ClusterId, Vec<environment::Model>>,
+    /// The hashes of the code that called Dask.
     code: HashMap<ClusterId, BTreeSet<String>>,
     workers: BTreeMap<ClusterId, WorkerSize>,
 }
 
 impl ClusterFacts {
-    pub(crate) async fn read(store: &AccountStore, clusters: &[&Model]) -> Result<Self, StoreError> {
+    pub(crate) async fn load(store: &AccountStore, clusters: &[&Model]) -> Result<Self, StoreError> {
         let ids: BTreeSet<ClusterId> = clusters.iter().map(|row| row.id).collect();
         let ids = Vec::from_iter(ids);
         let schedulers = clusters.iter().filter_map(|row| Some((row.id, row.environment_id?)));
         let mut keys: BTreeSet<(ClusterId, EnvironmentId)> = schedulers.collect();
         for (cluster, uses) in store.environment_uses(&ids).await? {
-            let workers = uses.iter().filter(|used| used.role == Role::Worker);
-            keys.extend(workers.map(|used| (cluster, used.environment)));
+            let workers = uses.iter().filter(|environment_use| environment_use.role == Role::Worker);
+            keys.extend(workers.map(|environment_use| (cluster, environment_use.environment)));
         }
         if keys.len() > MAX_ENVIRONMENTS {
             return Err(StoreError::TooLarge(
@@ -59,11 +60,11 @@ impl ClusterFacts {
 
     /// Returns the differences between two sets of these clusters.
     pub(crate) fn difference_between(&self, base: &[Model], head: &[Model]) -> EnvironmentDifference {
-        let (of_base, of_head) = (self.software(base), self.software(head));
+        let (base_software, head_software) = (self.software(base), self.software(head));
         let (base_code, head_code) = (self.code(base), self.code(head));
         EnvironmentDifference {
-            is_known: of_base != Software::default() && of_head != Software::default(),
-            software: SoftwareChange::between(&of_base, &of_head),
+            is_known: base_software != Software::default() && head_software != Software::default(),
+            software: SoftwareChange::between(&base_software, &head_software),
             code_changed: (!base_code.is_empty() && !head_code.is_empty()).then(|| base_code != head_code),
             base: self.sizes(base),
             head: self.sizes(head),
@@ -117,10 +118,10 @@ impl Loader<EnvironmentDifferenceKey> for StoreReader {
         let ids: BTreeSet<ClusterId> = keys.iter().flat_map(|key| [key.0, key.1]).collect();
         let ids = Vec::from_iter(ids);
         let rows = self.0.clusters_by_id(&ids).await?;
-        let facts = ClusterFacts::read(&self.0, &Vec::from_iter(&rows)).await?;
-        let of = |id: ClusterId| rows.iter().find(|row| row.id == id).map(std::slice::from_ref);
+        let facts = ClusterFacts::load(&self.0, &Vec::from_iter(&rows)).await?;
+        let find_row = |id: ClusterId| rows.iter().find(|row| row.id == id).map(std::slice::from_ref);
         let found = keys.iter().filter_map(|key| {
-            let difference = facts.difference_between(of(key.0)?, of(key.1)?);
+            let difference = facts.difference_between(find_row(key.0)?, find_row(key.1)?);
             Some((*key, Arc::new(difference)))
         });
         Ok(found.collect())

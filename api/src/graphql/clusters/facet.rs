@@ -26,17 +26,16 @@ const MAX_VALUES: u64 = 100;
 /// The number of searches that a facet of the newest rows counts as.
 const SEARCHES_PER_FACET: usize = (ROWS_PER_FACET / ROWS_PER_SEARCH) as usize;
 
-/// The values by which a list of clusters can be filtered further. Each facet counts the clusters that
-/// pass all conditions of the list's filter except the condition of the facet itself. It is computed only
-/// if it is selected. Names, notes and other encrypted or unbounded properties have no facet.
+/// The values by which a list of clusters can be filtered further. Names, notes and other encrypted or
+/// unbounded properties have no facet.
 pub(crate) struct ClusterFacets {
     pub(crate) scope: AccountScope,
     pub(crate) filter: store::ClusterFilter,
 }
 
-/// The values by which a list of clusters can be filtered further. A facet counts the clusters that pass
-/// all conditions of the filter except its own, so each count is that of the list with the value in place
-/// of that condition. Computed only if selected.
+/// The values by which a list of clusters can be filtered further. Each facet ignores the filter's condition
+/// on its own property: its counts are the lengths that the list would have if this condition selected only
+/// the counted value. Computed only if selected.
 #[Object]
 impl ClusterFacets {
     /// The states of clusters, without regard to `states` of the filter, the most frequent first.
@@ -197,11 +196,11 @@ impl LogFacets {
 
 /// Declares the fields that only the lists of a noun have.
 macro_rules! list_fields {
-    ($fields:ident, $facets:ident { $name:ident: $of:ty }) => {
+    ($fields:ident, $facets:ident { $name:ident: $filter_type:ty }) => {
         #[derive(Clone)]
         pub(crate) struct $fields {
             pub(crate) scope: AccountScope,
-            pub(crate) $name: $of,
+            pub(crate) $name: $filter_type,
         }
 
         #[Object]

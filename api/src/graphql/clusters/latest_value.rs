@@ -19,8 +19,8 @@ use crate::{
     store::SeriesParent,
 };
 
-/// The seconds before the last report in which measurements count as the last ones. Schedulers report more
-/// often, and each report has measurements.
+/// The period before the last report whose measurements count as the last ones, in seconds. Schedulers
+/// report more often, and each report has measurements.
 const PERIOD_SECONDS: i64 = 60;
 
 /// The width of a bucket, in seconds.
@@ -48,7 +48,7 @@ pub(crate) async fn load_latest_values_of(
     until: DateTime<Utc>,
     metrics: &[SampleMetric],
 ) -> Result<Vec<Vec<LatestValue>>, ApiError> {
-    // Each of them is an item for each worker.
+    // Each metric adds an item for each worker.
     if metrics.len() > Metric::ALL.len() {
         let reason = format!("must have at most {} items, as many as there are metrics", Metric::ALL.len());
         return Err(ApiError::invalid("metrics", reason));
@@ -99,7 +99,7 @@ impl ClusterMeasurements<'_> {
         let parents = vec![SeriesParent::Cluster(self.row.id)];
         let until = life_cycle::last_reported_at(self.row);
         let found = load_latest_values_of(self.scope, parents, until, &metrics).await;
-        Some(found.map(|of_parents| of_parents.into_iter().flatten().collect()))
+        Some(found.map(|values| values.into_iter().flatten().collect()))
     }
 
     /// The distribution of the last measurements over the connected workers, of at most 1,000 workers, those

@@ -53,7 +53,7 @@ impl Worker {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 
-    /// Parses an argument with the global identifier or the UUID of a worker of this cluster.
+    /// Parses an argument that is the global identifier or the UUID of a worker of this cluster.
     pub(crate) fn parse_id(
         scope: &AccountScope,
         cluster: ClusterId,
@@ -61,7 +61,9 @@ impl Worker {
         id: &ID,
     ) -> Result<WorkerId, ApiError> {
         match GlobalId::parse(id) {
-            Some(GlobalId::Worker(account, of, worker)) if account == scope.account.id && of == cluster => {
+            Some(GlobalId::Worker(account, worker_cluster, worker))
+                if account == scope.account.id && worker_cluster == cluster =>
+            {
                 Ok(worker)
             }
             Some(_) => Err(ApiError::unknown(argument, "worker")),
@@ -165,8 +167,10 @@ impl Worker {
     ) -> NullOnError<Vec<LatestValue>> {
         let values = async {
             let cluster = self.scope.loader.load_one(self.row.cluster_id).await?;
-            let running = cluster.filter(|cluster| cluster.status == Status::Running);
-            let Some(cluster) = running.filter(|_| self.row.ended_at.is_none()) else { return Ok(None) };
+            let running_cluster = cluster.filter(|cluster| cluster.status == Status::Running);
+            let Some(cluster) = running_cluster.filter(|_| self.row.ended_at.is_none()) else {
+                return Ok(None);
+            };
             let parents = vec![SeriesParent::Worker(self.row.cluster_id, self.row.id)];
             let until = life_cycle::last_reported_at(&cluster);
             let found = load_latest_values_of(&self.scope, parents, until, &metrics).await?;
@@ -187,7 +191,10 @@ impl Worker {
                     at most 7 days before the end."
         )]
         from: Option<DateTime<Utc>>,
-        #[graphql(desc = "The last seconds of the period, at least 1, in whole buckets. Not with `from`.")]
+        #[graphql(
+            desc = "The length of the period before `to`, in seconds, 1 to 604,800 (7 days). The period is \
+                    extended to the start of its first bucket. Not with `from`."
+        )]
         last_seconds: Option<i32>,
         #[graphql(
             desc = "The exclusive end of the period, by the scheduler's clock. If null, the end of the \
@@ -216,7 +223,7 @@ impl Worker {
                 },
             };
             let parent = SeriesParent::Worker(self.row.cluster_id, self.row.id);
-            arguments.read(&self.scope, parent, (self.row.started_at.0, end)).await
+            arguments.load(&self.scope, parent, (self.row.started_at.0, end)).await
         };
         Some(series.await)
     }
@@ -224,13 +231,13 @@ impl Worker {
 
 inline_fields! { Worker: id, number, dask_id, name, address, host, threads, memory_limit, started_at, ended_at }
 
-/// The end of a worker, and the data lost with it.
+/// The end of a worker of any kind, with its open tasks and lost results.
 pub(crate) struct WorkerDeath<'a> {
     at: DateTime<Utc>,
     row: &'a Model,
 }
 
-/// The end of a worker, and the data lost with it.
+/// The end of a worker of any kind, from a normal close to a crash, with its open tasks and lost results.
 #[Object]
 impl WorkerDeath<'_> {
     /// The time of the end, by the scheduler's clock.
@@ -238,7 +245,7 @@ impl WorkerDeath<'_> {
         self.at
     }
 
-    /// The kind of end.
+    /// The kind of end, which tells a normal close from a crash.
     async fn kind(&self) -> WorkerEndKind {
         self.row.end_kind.map_or(WorkerEndKind::Unknown, Into::into)
     }

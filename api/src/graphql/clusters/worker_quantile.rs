@@ -51,9 +51,10 @@ pub(crate) async fn load_worker_quantiles(
     }
     let workers = scope.store.connected_workers(cluster, MAX_WORKERS).await?;
     let parents = workers.into_iter().map(|worker| SeriesParent::Worker(cluster, worker)).collect();
-    let of_workers = load_latest_values_of(scope, parents, until, &metrics).await?;
-    let distribution = |(place, metric): (usize, SampleMetric)| {
-        let mut values: Vec<f64> = of_workers.iter().filter_map(|worker| worker[place].value).collect();
+    let latest_values = load_latest_values_of(scope, parents, until, &metrics).await?;
+    let distribution = |(index, metric): (usize, SampleMetric)| {
+        let mut values: Vec<f64> =
+            latest_values.iter().filter_map(|worker_values| worker_values[index].value).collect();
         values.sort_by(f64::total_cmp);
         WorkerQuantiles {
             metric,

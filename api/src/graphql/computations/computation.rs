@@ -205,18 +205,18 @@ inline_members! {
 impl From<store::ComputationTotals> for ComputationTotals {
     fn from(totals: store::ComputationTotals) -> Self {
         // The stored totals have a number for each state, even if it is 0.
-        let some = |count: Option<i64>| count.filter(|count| *count > 0);
+        let positive = |count: Option<i64>| count.filter(|count| *count > 0);
         Self {
             tasks: BigInt(totals.tasks),
-            states: StateCount::of([
-                (TaskState::Released, some(totals.released)),
-                (TaskState::Waiting, some(totals.waiting)),
-                (TaskState::NoWorker, some(totals.no_worker)),
-                (TaskState::Queued, some(totals.queued)),
-                (TaskState::Processing, some(totals.processing)),
-                (TaskState::Memory, some(totals.memory)),
-                (TaskState::Erred, some(totals.erred)),
-                (TaskState::Forgotten, some(totals.forgotten)),
+            states: StateCount::list([
+                (TaskState::Released, positive(totals.released)),
+                (TaskState::Waiting, positive(totals.waiting)),
+                (TaskState::NoWorker, positive(totals.no_worker)),
+                (TaskState::Queued, positive(totals.queued)),
+                (TaskState::Processing, positive(totals.processing)),
+                (TaskState::Memory, positive(totals.memory)),
+                (TaskState::Erred, positive(totals.erred)),
+                (TaskState::Forgotten, positive(totals.forgotten)),
             ]),
             tasks_succeeded: BigInt(totals.tasks_succeeded),
             tasks_erred: BigInt(totals.tasks_erred),

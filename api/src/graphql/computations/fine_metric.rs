@@ -63,15 +63,15 @@ pub(crate) struct FineMetrics {
 impl FineMetrics {
     /// Returns the metrics of all spans of a cluster and those that belong to no span, or only those of spans
     /// whose first tasks arrived in a period; `None` if there are none.
-    pub(crate) async fn of_cluster(
+    pub(crate) async fn load_for_cluster(
         scope: &AccountScope,
         cluster: ClusterId,
         enqueued_in: TimeRange,
         arguments: FineMetricArguments,
     ) -> Result<Option<Self>, ApiError> {
         if enqueued_in != (None, None) {
-            let all = scope.loader.load_one(AllSpansKey(cluster)).await?.unwrap_or_default();
-            let spans = Arc::new(all.enqueued_in(enqueued_in));
+            let all_spans = scope.loader.load_one(AllSpansKey(cluster)).await?.unwrap_or_default();
+            let spans = Arc::new(all_spans.enqueued_in(enqueued_in));
             scope.charge(QuotaKind::FineMetrics, spans.len())?;
             let found = scope.loader.load_one(SpanFineMetricsKey(SpanSet::new(cluster, &spans))).await?;
             let Some(table) = found.filter(|table| !table.is_empty()) else { return Ok(None) };
@@ -88,12 +88,12 @@ impl FineMetrics {
         scope: &AccountScope,
         cluster: ClusterId,
         table: Arc<Table>,
-        of: MetricSpans,
+        spans: MetricSpans,
         arguments: FineMetricArguments,
     ) -> Result<Self, ApiError> {
         let FineMetricArguments { unit, first } = arguments;
         let first = validate_count("first", first.unwrap_or(DEFAULT_ROWS), MAX_ROWS)?;
-        Ok(Self { scope: scope.clone(), cluster, table, spans: of, unit, first })
+        Ok(Self { scope: scope.clone(), cluster, table, spans, unit, first })
     }
 }
 
@@ -101,7 +101,7 @@ impl FineMetrics {
 /// Dask and user-defined metrics add others.
 #[Object]
 impl FineMetrics {
-    /// The units that occur, whatever the `unit` argument: `seconds`, `bytes`, `count` or others.
+    /// The units that occur, regardless of the argument `unit`: `seconds`, `bytes`, `count` or others.
     async fn units(&self) -> Vec<&str> {
         self.table.units().into_iter().collect()
     }
@@ -179,8 +179,8 @@ pub(crate) async fn thread_seconds(
     spans: Arc<Spans>,
 ) -> Result<Option<f64>, ApiError> {
     let Some(threads) = scope.loader.load_one(ThreadHistoryKey(cluster)).await? else { return Ok(None) };
-    let now = active_until(scope, cluster).await?;
-    let seconds = move || span::thread_seconds(&spans.active(now), &threads);
+    let until = active_until(scope, cluster).await?;
+    let seconds = move || span::thread_seconds(&spans.active(until), &threads);
     Ok(run_blocking(seconds).await)
 }
 
@@ -193,8 +193,9 @@ pub(crate) async fn idle_seconds(
     spans: Arc<Spans>,
     table: &Table,
 ) -> Result<Option<f64>, ApiError> {
-    let Some(execute) = table.execute_seconds() else { return Ok(None) };
+    let Some(execute_seconds) = table.execute_seconds() else { return Ok(None) };
     let sums = scope.loader.load_one(SpanTotalsKey(SpanSet::new(cluster, &spans))).await?.unwrap_or_default();
-    let offered = thread_seconds(scope, cluster, spans).await?;
-    Ok(offered.map(|offered| span::idle_seconds(offered, execute.max(sums.compute_seconds))))
+    let offered_seconds = thread_seconds(scope, cluster, spans).await?;
+    let busy_seconds = execute_seconds.max(sums.compute_seconds);
+    Ok(offered_seconds.map(|offered_seconds| span::idle_seconds(offered_seconds, busy_seconds)))
 }

@@ -77,16 +77,16 @@ pub(crate) struct Function {
 /// The data that the functions of one list share.
 struct FunctionList {
     scope: AccountScope,
-    of: FunctionScope,
+    selection: FunctionScope,
     prefixes: Vec<String>,
-    /// The usage that the functions are charged for, by prefix. Read once for all of them.
-    paid: OnceCell<HashMap<String, Vec<PaidResources>>>,
+    /// The usage that the functions are charged for, by prefix. Read once for all functions of the list.
+    charged_usage: OnceCell<HashMap<String, Vec<PaidResources>>>,
 }
 
 impl FunctionList {
-    async fn charged_usage(&self) -> Result<&HashMap<String, Vec<PaidResources>>, ApiError> {
-        let read = async || {
-            let paid = match &self.of {
+    async fn load_charged_usage(&self) -> Result<&HashMap<String, Vec<PaidResources>>, ApiError> {
+        let load = async || {
+            let paid_resources = match &self.selection {
                 FunctionScope::Cluster(cluster, hours) => {
                     let key = ChargedUsageKey { cluster: *cluster, hours: *hours };
                     self.scope.loader.load_one(key).await?.unwrap_or_default()
@@ -96,13 +96,13 @@ impl FunctionList {
                     self.scope.store.load_paid_resources(*days, clusters, &self.prefixes).await?
                 }
             };
-            let mut by_prefix: HashMap<String, Vec<PaidResources>> = HashMap::new();
-            for part in paid {
-                by_prefix.entry(part.prefix.clone()).or_default().push(part);
+            let mut resources_by_prefix: HashMap<String, Vec<PaidResources>> = HashMap::new();
+            for resources in paid_resources {
+                resources_by_prefix.entry(resources.prefix.clone()).or_default().push(resources);
             }
-            Ok(by_prefix)
+            Ok(resources_by_prefix)
         };
-        self.paid.get_or_try_init(read).await
+        self.charged_usage.get_or_try_init(load).await
     }
 }
 
@@ -120,11 +120,18 @@ impl Function {
     /// that used a tenth of the threads bears a tenth of them. Idle threads and failed attempts belong to no
     /// function, so the costs of all functions add up to less than the whole cost.
     async fn costs(&self) -> Result<Vec<FunctionCost>, ApiError> {
-        let paid =
-            self.list.charged_usage().await?.get(&self.totals.prefix).map(Vec::as_slice).unwrap_or_default();
+        let paid_resources = self
+            .list
+            .load_charged_usage()
+            .await?
+            .get(&self.totals.prefix)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         // Days before the first rate have no rate of their own.
-        let usage: Vec<(i64, Usage)> =
-            paid.iter().map(|part| (part.rate_from.unwrap_or(i64::MIN), part.into())).collect();
+        let usage: Vec<(i64, Usage)> = paid_resources
+            .iter()
+            .map(|resources| (resources.rate_from.unwrap_or(i64::MIN), resources.into()))
+            .collect();
         let costs = self.list.scope.rates().await?.cost(usage.iter().map(|(day, usage)| (*day, usage)));
         Ok(costs.into_iter().map(FunctionCost::from).collect())
     }
@@ -132,8 +139,8 @@ impl Function {
 
 impl WriteInline for Function {
     fn field_writer(selected: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
-        let step = FunctionTotals::field_writer(selected)?;
-        Some(Box::new(move |function, context, json| step(&function.totals, context, json)))
+        let write_totals = FunctionTotals::field_writer(selected)?;
+        Some(Box::new(move |function, context, json| write_totals(&function.totals, context, json)))
     }
 }
 
@@ -158,11 +165,11 @@ impl From<cost::Cost> for FunctionCost {
 impl From<&PaidResources> for Usage {
     fn from(paid: &PaidResources) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "microseconds of stored usage")]
-        let whole = |time: f64| time.round() as i64;
+        let round = |time: f64| time.round() as i64;
         Self {
-            thread_us: whole(paid.thread_us),
-            memory_gib_us: whole(paid.memory_gib_us),
-            worker_us: whole(paid.worker_us),
+            thread_us: round(paid.thread_us),
+            memory_gib_us: round(paid.memory_gib_us),
+            worker_us: round(paid.worker_us),
             ..Self::default()
         }
     }
@@ -171,11 +178,12 @@ impl From<&PaidResources> for Usage {
 /// Returns the functions of clusters of the account, ordered by compute time, the largest first.
 pub(crate) async fn load_account_functions(
     scope: &AccountScope,
-    of: UsageScope,
+    usage_scope: UsageScope,
     first: i32,
 ) -> Result<Vec<Function>, ApiError> {
-    let found = scope.store.function_usage(of.days, &of.clusters, parse_limit(first)?).await?;
-    Ok(functions(scope, FunctionScope::Account(Box::new(of)), found))
+    let found =
+        scope.store.function_usage(usage_scope.days, &usage_scope.clusters, parse_limit(first)?).await?;
+    Ok(new_functions(scope, FunctionScope::Account(Box::new(usage_scope)), found))
 }
 
 /// Returns the functions of a cluster in some hours, ordered by compute time, the largest first.
@@ -187,12 +195,13 @@ pub(crate) async fn load_functions_of_cluster(
 ) -> Result<Vec<Function>, ApiError> {
     let key = ClusterFunctionsKey { cluster, hours, limit: parse_limit(first)? };
     let found = scope.loader.load_one(key).await?.unwrap_or_default();
-    Ok(functions(scope, FunctionScope::Cluster(cluster, hours), found))
+    Ok(new_functions(scope, FunctionScope::Cluster(cluster, hours), found))
 }
 
-fn functions(scope: &AccountScope, of: FunctionScope, found: Vec<FunctionUsage>) -> Vec<Function> {
+fn new_functions(scope: &AccountScope, selection: FunctionScope, found: Vec<FunctionUsage>) -> Vec<Function> {
     let prefixes = found.iter().map(|row| row.prefix.clone()).collect();
-    let list = Arc::new(FunctionList { scope: scope.clone(), of, prefixes, paid: OnceCell::new() });
+    let list =
+        Arc::new(FunctionList { scope: scope.clone(), selection, prefixes, charged_usage: OnceCell::new() });
     found.into_iter().map(|row| Function { list: Arc::clone(&list), totals: row.into() }).collect()
 }
 
@@ -220,12 +229,12 @@ impl Loader<ClusterFunctionsKey> for StoreReader {
         &self,
         keys: &[ClusterFunctionsKey],
     ) -> Result<HashMap<ClusterFunctionsKey, Self::Value>, Self::Error> {
-        let mut alike: HashMap<(HourRange, u64), Vec<ClusterId>> = HashMap::new();
+        let mut clusters_by_hours_and_limit: HashMap<(HourRange, u64), Vec<ClusterId>> = HashMap::new();
         for key in keys {
-            alike.entry((key.hours, key.limit)).or_default().push(key.cluster);
+            clusters_by_hours_and_limit.entry((key.hours, key.limit)).or_default().push(key.cluster);
         }
         let mut found = HashMap::new();
-        for ((hours, limit), clusters) in alike {
+        for ((hours, limit), clusters) in clusters_by_hours_and_limit {
             let functions = self.0.functions_of_clusters(&clusters, hours, limit.cast_signed()).await?;
             found.extend(
                 functions
@@ -252,12 +261,12 @@ impl Loader<ChargedUsageKey> for StoreReader {
         &self,
         keys: &[ChargedUsageKey],
     ) -> Result<HashMap<ChargedUsageKey, Self::Value>, Self::Error> {
-        let mut alike: HashMap<HourRange, Vec<ClusterId>> = HashMap::new();
+        let mut clusters_by_hours: HashMap<HourRange, Vec<ClusterId>> = HashMap::new();
         for key in keys {
-            alike.entry(key.hours).or_default().push(key.cluster);
+            clusters_by_hours.entry(key.hours).or_default().push(key.cluster);
         }
         let mut found: HashMap<ChargedUsageKey, Self::Value> = HashMap::new();
-        for (hours, clusters) in alike {
+        for (hours, clusters) in clusters_by_hours {
             for (cluster, paid) in self.0.load_cluster_paid_resources(&clusters, hours).await? {
                 found.entry(ChargedUsageKey { cluster, hours }).or_default().push(paid);
             }

@@ -46,8 +46,8 @@ pub(crate) async fn load_function_activity(
         ));
     }
     let key = ActivityKey { cluster, window };
-    let nothing = || Ok(Arc::new(ActivityBuckets::new(window)));
-    let found = scope.loader.load_one(key).await?.unwrap_or_else(nothing);
+    let no_activity = || Ok(Arc::new(ActivityBuckets::new(window)));
+    let found = scope.loader.load_one(key).await?.unwrap_or_else(no_activity);
     let buckets = found.map_err(|TooManyFunctions| {
         ApiError::LimitExceeded(
             "the functions of the period are too many for one response: request a shorter period",
@@ -71,7 +71,8 @@ pub(crate) struct FunctionActivity {
     /// The start of the first bucket: a multiple of `stepSeconds` since 1970-01-01 UTC. Null if there is no
     /// activity.
     started_at: Option<DateTime<Utc>>,
-    /// The width of a bucket, in seconds: a multiple of 15.
+    /// The width of a bucket, in seconds, a multiple of 15: the argument `bucketSeconds`, or the width that
+    /// the server chose.
     step_seconds: i32,
     /// The functions with the most compute time in the period, the longest first.
     functions: InlineList<FunctionActivityColumn>,

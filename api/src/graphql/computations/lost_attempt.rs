@@ -51,9 +51,9 @@ pub(crate) struct LostAttempts {
     workers: BigInt,
 }
 
-/// Returns the sum over workers, the function with the most attempts first. `None` if the functions of a
-/// worker are unknown.
-fn sum(workers: Vec<Option<Counts>>) -> Option<Vec<LostAttempts>> {
+/// Returns the attempts summed over the workers, the function with the most attempts first. `None` if the
+/// functions of a worker are unknown.
+fn sum_by_function(workers: Vec<Option<Counts>>) -> Option<Vec<LostAttempts>> {
     let mut sums = BTreeMap::<String, (i64, i64)>::new();
     for counts in workers {
         for (prefix, tasks) in counts?.0 {
@@ -89,7 +89,10 @@ impl Loader<LostAttemptsKey> for StoreReader {
     ) -> Result<HashMap<LostAttemptsKey, Self::Value>, Self::Error> {
         let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
         let found = self.0.functions_of_dead_workers(&clusters, MAX_WORKERS).await?;
-        Ok(found.into_iter().map(|(cluster, workers)| (LostAttemptsKey(cluster), sum(workers))).collect())
+        Ok(found
+            .into_iter()
+            .map(|(cluster, workers)| (LostAttemptsKey(cluster), sum_by_function(workers)))
+            .collect())
     }
 }
 
@@ -128,7 +131,7 @@ mod tests {
             Some(Counts(counts.iter().map(|(prefix, tasks)| ((*prefix).to_owned(), *tasks)).collect()))
         };
         let sums = |workers| {
-            let lost = sum(workers)?.into_iter();
+            let lost = sum_by_function(workers)?.into_iter();
             Some(lost.map(|lost| (lost.prefix, lost.attempts.0, lost.workers.0)).collect::<Vec<_>>())
         };
         let workers = vec![counts(&[("load", 2), ("fit", 1)]), counts(&[]), counts(&[("fit", 4)])];

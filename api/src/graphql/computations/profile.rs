@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The number of windows in memory at once, for one profile.
-const BATCH: usize = 20;
+const WINDOWS_PER_BATCH: usize = 20;
 
 /// The maximum number of merged windows of a cluster.
 const MAX_WINDOWS: usize = 200;
@@ -68,8 +68,8 @@ pub(crate) struct Profile {
     complete: bool,
     workers: i64,
     samples: i64,
-    functions: BTreeMap<String, i64>,
-    by_worker: BTreeMap<(ClusterId, WorkerId), i64>,
+    samples_by_function: BTreeMap<String, i64>,
+    samples_by_worker: BTreeMap<(ClusterId, WorkerId), i64>,
     tree: profile::Profile,
 }
 
@@ -90,41 +90,41 @@ impl Profile {
         let functions = functions.map(|functions| functions.into_iter().collect());
         let selection = Selection { functions, workers };
         let (from, to) = (from.map(Into::into), to.map(Into::into));
-        let _turn = scope.store.acquire_analysis_permit().await?;
-        let (mut found, mut after, mut seen) = (MergedWindows::of_parts(selection), None, 0);
+        let _permit = scope.store.acquire_analysis_permit().await?;
+        let (mut merged, mut after, mut merged_count) = (MergedWindows::new(selection), None, 0);
         loop {
-            // One window more than are merged shows if there are others.
-            let limit = BATCH.min(MAX_WINDOWS + 1 - seen);
+            // One window more than the maximum is read, to detect windows that are left out.
+            let limit = WINDOWS_PER_BATCH.min(MAX_WINDOWS + 1 - merged_count);
             let windows = scope.store.profile_windows(cluster, from, to, after, limit as u64).await?;
-            let read = windows.len();
+            let read_count = windows.len();
             after = windows.last().map(|window| (window.started_at, window.id));
-            let merged = windows.len().min(MAX_WINDOWS - seen);
-            scope.charge(QuotaKind::ProfileWindows, merged)?;
-            found.complete &= merged == read;
-            seen += merged;
-            let (store, sum) = (scope.store.clone(), std::mem::take(&mut found));
-            found = run_blocking(move || sum.add_windows(&store, &windows[..merged])).await?;
-            if read < limit || merged < read {
+            let added_count = read_count.min(MAX_WINDOWS - merged_count);
+            scope.charge(QuotaKind::ProfileWindows, added_count)?;
+            merged.complete &= added_count == read_count;
+            merged_count += added_count;
+            let (store, sum) = (scope.store.clone(), std::mem::take(&mut merged));
+            merged = run_blocking(move || sum.add_windows(&store, &windows[..added_count])).await?;
+            if read_count < limit || added_count < read_count {
                 break;
             }
         }
-        Self::of(scope, found, min_share).await
+        Self::from_merged(scope, merged, min_share).await
     }
 
     /// Returns the windows of a selection of work as one profile; `None` if there are none.
-    pub(crate) async fn of_work(
+    pub(crate) async fn find_for_work(
         scope: &AccountScope,
         work: &WorkSelection,
         min_share: f64,
     ) -> Result<Option<Self>, ApiError> {
         validate_min_share(min_share)?;
-        let _turn = scope.store.acquire_analysis_permit().await?;
-        Self::of(scope, MergedWindows::of_work(scope, work).await?, min_share).await
+        let _permit = scope.store.acquire_analysis_permit().await?;
+        Self::from_merged(scope, MergedWindows::load_for_work(scope, work).await?, min_share).await
     }
 
-    async fn of(
+    async fn from_merged(
         scope: &AccountScope,
-        found: MergedWindows,
+        merged: MergedWindows,
         min_share: f64,
     ) -> Result<Option<Self>, ApiError> {
         let MergedWindows {
@@ -135,18 +135,29 @@ impl Profile {
             to,
             workers,
             samples,
-            functions,
-            by_worker,
-            decryption_error: unreadable,
-            selected: _,
-        } = found;
+            samples_by_function,
+            samples_by_worker,
+            decryption_error,
+            selection: _,
+        } = merged;
         let (Some(from), Some(to)) = (from, to) else {
-            return unreadable.map_or(Ok(None), |error| Err(error.into()));
+            return decryption_error.map_or(Ok(None), |error| Err(error.into()));
         };
         let tree =
             run_blocking(move || merge.profile().pruned(min_samples(samples, min_share), MAX_NODES)).await;
         let scope = scope.clone();
-        Ok(Some(Self { scope, from, to, windows, complete, workers, samples, functions, by_worker, tree }))
+        Ok(Some(Self {
+            scope,
+            from,
+            to,
+            windows,
+            complete,
+            workers,
+            samples,
+            samples_by_function,
+            samples_by_worker,
+            tree,
+        }))
     }
 }
 
@@ -188,11 +199,11 @@ pub(crate) struct MergedWindows {
     workers: i64,
     pub(crate) samples: i64,
     /// The numbers of samples in tasks of each function, also of those that are not selected.
-    functions: BTreeMap<String, i64>,
+    samples_by_function: BTreeMap<String, i64>,
     /// The numbers of samples on each worker, also of those that are not selected.
-    by_worker: BTreeMap<(ClusterId, WorkerId), i64>,
-    /// The samples that are merged.
-    selected: Selection,
+    samples_by_worker: BTreeMap<(ClusterId, WorkerId), i64>,
+    /// The samples to merge.
+    selection: Selection,
     /// The error of a window that could not be decrypted. `None` if all could.
     pub(crate) decryption_error: Option<StoreError>,
 }
@@ -208,23 +219,23 @@ impl Default for MergedWindows {
             to: None,
             workers: 0,
             samples: 0,
-            functions: BTreeMap::new(),
-            by_worker: BTreeMap::new(),
-            selected: Selection::default(),
+            samples_by_function: BTreeMap::new(),
+            samples_by_worker: BTreeMap::new(),
+            selection: Selection::default(),
             decryption_error: None,
         }
     }
 }
 
 impl MergedWindows {
-    /// Returns the merge of no windows yet, for the selected samples.
-    fn of_parts(selected: Selection) -> Self {
-        Self { selected, ..Self::default() }
+    /// Creates an empty merge for the selected samples.
+    fn new(selection: Selection) -> Self {
+        Self { selection, ..Self::default() }
     }
 
     /// Merges the windows of a selection of work: the newest windows of each of its clusters, the same
     /// number for each, so that a long-lived cluster does not outweigh the others.
-    pub(crate) async fn of_work(scope: &AccountScope, work: &WorkSelection) -> Result<Self, ApiError> {
+    pub(crate) async fn load_for_work(scope: &AccountScope, work: &WorkSelection) -> Result<Self, ApiError> {
         if work.has_span_tags() {
             return Err(ApiError::InvalidArgument {
                 argument: "scope",
@@ -232,28 +243,27 @@ impl MergedWindows {
             });
         }
         let clusters = work.ids();
-        let each = (MAX_SCOPE_WINDOWS / clusters.len().max(1)).max(1);
+        let max_per_cluster = (MAX_SCOPE_WINDOWS / clusters.len().max(1)).max(1);
         let range = (work.range.0.map(KeyTime), work.range.1.map(KeyTime));
-        // One window more than are merged shows if there are others.
-        let limit = each as u64 + 1;
+        // One window more than the maximum is read, to detect windows that are left out.
+        let limit = max_per_cluster as u64 + 1;
         let mut windows = scope.store.newest_profile_windows(&clusters, range, limit).await?;
         windows.sort_unstable_by(|a, b| b.cmp(a));
-        let selected = Selection { functions: work.functions().cloned(), workers: None };
-        let mut found = Self::of_parts(selected);
-        let mut seen: HashMap<ClusterId, usize> = HashMap::new();
+        let mut merged = Self::new(Selection { functions: work.functions().cloned(), workers: None });
+        let mut window_counts: HashMap<ClusterId, usize> = HashMap::new();
         windows.retain(|(cluster, ..)| {
-            let seen = seen.entry(*cluster).or_default();
-            *seen += 1;
-            *seen <= each
+            let count = window_counts.entry(*cluster).or_default();
+            *count += 1;
+            *count <= max_per_cluster
         });
-        found.complete = seen.values().all(|seen| *seen <= each);
+        merged.complete = window_counts.values().all(|count| *count <= max_per_cluster);
         scope.charge(QuotaKind::ProfileWindows, windows.len())?;
-        for keys in windows.chunks(BATCH) {
+        for keys in windows.chunks(WINDOWS_PER_BATCH) {
             let windows = scope.store.profiles_by_key(keys).await?;
             let store = scope.store.clone();
-            found = run_blocking(move || found.add_windows(&store, &windows)).await?;
+            merged = run_blocking(move || merged.add_windows(&store, &windows)).await?;
         }
-        Ok(found)
+        Ok(merged)
     }
 
     /// Adds windows. Windows that cannot be decrypted are left out, and so are those whose functions or
@@ -270,24 +280,24 @@ impl MergedWindows {
                 Err(error) => return Err(error),
             };
             for (prefix, samples) in content.samples_by_function() {
-                let sum = self.functions.entry(prefix.to_owned()).or_default();
+                let sum = self.samples_by_function.entry(prefix.to_owned()).or_default();
                 *sum = sum.saturating_add(samples);
             }
             for (worker, samples) in content.samples_by_worker() {
-                let sum = self.by_worker.entry((window.cluster_id, worker)).or_default();
+                let sum = self.samples_by_worker.entry((window.cluster_id, worker)).or_default();
                 *sum = sum.saturating_add(samples);
             }
-            let Some(part) = content.select(&self.selected) else {
+            let Some(selected) = content.select(&self.selection) else {
                 self.complete = false;
                 continue;
             };
-            self.merge.add(&part);
-            let samples = if self.selected.is_everything() { window.samples } else { part.samples() };
+            self.merge.add(&selected);
+            let samples = if self.selection.is_everything() { window.samples } else { selected.samples() };
             let to = window.stopped_at.0;
             let from = DateTime::from_timestamp_millis(window.started_at.0).unwrap_or(to);
             self.windows += 1;
-            self.from = Some(self.from.map_or(from, |known| known.min(from)));
-            self.to = Some(self.to.map_or(to, |known| known.max(to)));
+            self.from = Some(self.from.map_or(from, |earliest| earliest.min(from)));
+            self.to = Some(self.to.map_or(to, |latest| latest.max(to)));
             self.workers = self.workers.max(window.workers);
             self.samples = self.samples.saturating_add(samples);
         }
@@ -338,8 +348,8 @@ impl Profile {
     /// than 16 functions in it or began a cycle of samples while it answered, if there are more than 100
     /// functions, if the cluster may not report tasks, or if its plugin is an earlier release.
     async fn functions(&self) -> Vec<ProfileFunction> {
-        let mut functions: Vec<ProfileFunction> = self.functions.iter().map(Into::into).collect();
-        // The sort is stable: functions with as many samples stay in the order of their names.
+        let mut functions: Vec<ProfileFunction> = self.samples_by_function.iter().map(Into::into).collect();
+        // The sort is stable: functions with equally many samples stay in the order of their names.
         functions.sort_by_key(|function| Reverse(function.samples.0));
         functions.truncate(MAX_FUNCTIONS);
         functions
@@ -349,14 +359,14 @@ impl Profile {
     /// not selected. Empty unless `galvo.profile.by-worker` is set for the cluster's plugin.
     async fn by_worker(&self) -> Result<Vec<ProfileWorker>, ApiError> {
         let mut samples: Vec<_> =
-            self.by_worker.iter().map(|(worker, samples)| (*worker, *samples)).collect();
+            self.samples_by_worker.iter().map(|(worker, samples)| (*worker, *samples)).collect();
         samples.sort_by_key(|(_, samples)| Reverse(*samples));
         samples.truncate(MAX_WORKERS);
-        let found = samples.into_iter().map(async |((cluster, worker), samples)| {
+        let workers = samples.into_iter().map(async |((cluster, worker), samples)| {
             let worker = Worker::find_optional(&self.scope, cluster, Some(worker)).await?;
             Ok(ProfileWorker { worker, samples: BigInt(samples) })
         });
-        futures::future::try_join_all(found).await
+        futures::future::try_join_all(workers).await
     }
 
     /// The lines of code that occur in `nodes`.

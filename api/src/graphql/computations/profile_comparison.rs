@@ -16,22 +16,22 @@ use crate::{
 
 /// The profiles of two selections of work, merged into one tree.
 pub(crate) struct ProfileComparison {
-    base: Side,
-    head: Side,
+    base: ComparedProfile,
+    head: ComparedProfile,
     tree: profile::Profile,
 }
 
-/// One side of the comparison.
-struct Side {
+/// One of the two compared profiles.
+struct ComparedProfile {
     windows: usize,
     complete: bool,
     samples: i64,
-    /// The counts of each node of the tree on this side.
+    /// The counts of each node of the tree in this profile.
     counts: Vec<Counts>,
 }
 
 impl ProfileComparison {
-    /// Returns the merged windows of both sides; `None` if neither side has any.
+    /// Returns the comparison of the profiles of two selections. `None` if neither has windows.
     pub(crate) async fn find(
         scope: &AccountScope,
         base: &Selection,
@@ -42,31 +42,31 @@ impl ProfileComparison {
         if base.has_span_tags() || head.has_span_tags() {
             return Ok(None);
         }
-        let _turn = scope.store.acquire_analysis_permit().await?;
-        let base = MergedWindows::of_work(scope, base).await?;
-        let head = MergedWindows::of_work(scope, head).await?;
+        let _permit = scope.store.acquire_analysis_permit().await?;
+        let base = MergedWindows::load_for_work(scope, base).await?;
+        let head = MergedWindows::load_for_work(scope, head).await?;
         if base.windows + head.windows == 0 {
             return base
                 .decryption_error
                 .or(head.decryption_error)
                 .map_or(Ok(None), |error| Err(error.into()));
         }
-        Ok(Some(run_blocking(move || Self::of(&base, &head, min_share)).await))
+        Ok(Some(run_blocking(move || Self::from_merged(&base, &head, min_share)).await))
     }
 
-    fn of(base: &MergedWindows, head: &MergedWindows, min_share: f64) -> Self {
-        let (of_base, of_head) = (base.merge.profile(), head.merge.profile());
-        // The threshold is that of the smaller side: a node that is rare in the sum may be common on
-        // that side, while a node that is rare on both sides is also rare in the sum.
+    fn from_merged(base: &MergedWindows, head: &MergedWindows, min_share: f64) -> Self {
+        let (base_profile, head_profile) = (base.merge.profile(), head.merge.profile());
+        // The threshold is that of the profile with fewer samples: a node that is rare in the sum may be
+        // common in that profile, while a node that is rare in both profiles is also rare in the sum.
         let samples = min_samples(base.samples.min(head.samples), min_share);
-        let tree = profile::merge([&of_base, &of_head]).pruned(samples, MAX_NODES);
-        let side = |found: &MergedWindows, profile: &profile::Profile| Side {
-            windows: found.windows,
-            complete: found.complete,
-            samples: found.samples,
+        let tree = profile::merge([&base_profile, &head_profile]).pruned(samples, MAX_NODES);
+        let compared = |merged: &MergedWindows, profile: &profile::Profile| ComparedProfile {
+            windows: merged.windows,
+            complete: merged.complete,
+            samples: merged.samples,
             counts: tree.counts_in(profile),
         };
-        let (base, head) = (side(base, &of_base), side(head, &of_head));
+        let (base, head) = (compared(base, &base_profile), compared(head, &head_profile));
         Self { base, head, tree }
     }
 }
@@ -95,8 +95,8 @@ impl ProfileComparison {
         count_value(self.head.windows)
     }
 
-    /// True if all windows of both sides are merged. At most the newest 500 windows of each side are
-    /// merged, the same number for each of its clusters. Windows that cannot be decrypted are left out.
+    /// True if all windows of both selections are merged. At most the newest 500 windows of each selection
+    /// are merged, the same number for each of its clusters. Windows that cannot be decrypted are left out.
     async fn complete(&self) -> bool {
         self.base.complete && self.head.complete
     }
@@ -107,7 +107,7 @@ impl ProfileComparison {
     }
 
     /// The nodes of the call tree, parents before their children and the branch with the most samples of
-    /// both sides first. At most 20,000 nodes, those with the most samples.
+    /// both selections first. At most 20,000 nodes, those with the most samples.
     async fn nodes(&self) -> Vec<ProfileDifference> {
         let counts = self.base.counts.iter().zip(&self.head.counts);
         let nodes = self.tree.nodes.iter().zip(counts).map(|(node, (base, head))| ProfileDifference {
@@ -122,7 +122,7 @@ impl ProfileComparison {
     }
 }
 
-/// A line of code on one call path, with its samples on both sides.
+/// A line of code on one call path, with its samples in both selections.
 #[derive(SimpleObject)]
 struct ProfileDifference {
     /// The index of the calling node in `nodes`. Null for an outermost node.

@@ -74,7 +74,7 @@ impl Span {
         Ok(spans)
     }
 
-    /// Returns this span, with its descendants if `inclusive`.
+    /// Returns this span, and its descendants if `inclusive` is true.
     async fn spans(&self, inclusive: bool) -> Result<Arc<Spans>, ApiError> {
         if inclusive {
             return self.subtree().await;
@@ -253,8 +253,8 @@ impl Span {
             let found = scope.loader.load_one(SpanFineMetricsKey(SpanSet::new(cluster, &spans))).await?;
             let Some(table) = found.filter(|table| !table.is_empty()) else { return Ok(None) };
             let arguments = FineMetricArguments { unit, first };
-            let of = if inclusive { MetricSpans::Spans(spans) } else { MetricSpans::SpanAlone };
-            FineMetrics::new(scope, cluster, table, of, arguments).map(Some)
+            let metric_spans = if inclusive { MetricSpans::Spans(spans) } else { MetricSpans::SpanAlone };
+            FineMetrics::new(scope, cluster, table, metric_spans, arguments).map(Some)
         };
         found.await.transpose()
     }
@@ -361,9 +361,9 @@ pub(crate) async fn active_until(scope: &AccountScope, cluster: ClusterId) -> Re
 /// Checks an argument that gives a number of items, and returns it.
 ///
 /// # Errors
-/// Returns an error if the number is not from 1 to `most`.
-pub(crate) fn validate_count(argument: &'static str, number: i32, most: i32) -> Result<usize, ApiError> {
-    usize::try_from(number).ok().filter(|_| (1..=most).contains(&number)).ok_or_else(|| {
-        ApiError::InvalidArgument { argument, reason: format!("must be between 1 and {most}, not {number}") }
+/// Returns an error if the number is not from 1 to `max`.
+pub(crate) fn validate_count(argument: &'static str, number: i32, max: i32) -> Result<usize, ApiError> {
+    usize::try_from(number).ok().filter(|_| (1..=max).contains(&number)).ok_or_else(|| {
+        ApiError::InvalidArgument { argument, reason: format!("must be between 1 and {max}, not {number}") }
     })
 }

@@ -1,4 +1,4 @@
-//! Batch loaders for spans: what several spans of one request need is read in few statements.
+//! Batch loaders for spans: each reads the data that several spans of one request need in few statements.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -109,13 +109,13 @@ impl Loader<SpanTotalsKey> for StoreReader {
     type Error = Arc<StoreError>;
 
     async fn load(&self, keys: &[SpanTotalsKey]) -> Result<HashMap<SpanTotalsKey, Totals>, Self::Error> {
-        let of = |set: &SpanSet| {
+        let span_keys = |set: &SpanSet| {
             let cluster = set.cluster;
             set.spans.iter().map(move |span| (cluster, *span)).collect::<Vec<_>>()
         };
-        let all: BTreeSet<(ClusterId, SpanId)> = keys.iter().flat_map(|key| of(&key.0)).collect();
-        let found = self.0.span_totals(&Vec::from_iter(all)).await?;
-        let sum = |set: &SpanSet| of(set).iter().filter_map(|span| found.get(span).copied()).sum();
+        let all_keys: BTreeSet<(ClusterId, SpanId)> = keys.iter().flat_map(|key| span_keys(&key.0)).collect();
+        let found = self.0.span_totals(&Vec::from_iter(all_keys)).await?;
+        let sum = |set: &SpanSet| span_keys(set).iter().filter_map(|span| found.get(span).copied()).sum();
         Ok(keys.iter().map(|key| (key.clone(), sum(&key.0))).collect())
     }
 }

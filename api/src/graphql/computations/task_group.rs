@@ -83,7 +83,7 @@ impl TaskGroup {
     /// forgotten task may have succeeded or failed; `tasksSucceeded` and `tasksErred` still count it.
     async fn states(&self) -> InlineList<StateCount> {
         let row = &self.row;
-        StateCount::of([
+        StateCount::list([
             (TaskState::Released, row.released),
             (TaskState::Waiting, row.waiting),
             (TaskState::NoWorker, row.no_worker),
@@ -205,7 +205,7 @@ inline_members! { StateCount: state, count }
 
 impl StateCount {
     /// Returns the states that have tasks.
-    pub(crate) fn of(states: [(TaskState, Option<i64>); 8]) -> InlineList<Self> {
+    pub(crate) fn list(states: [(TaskState, Option<i64>); 8]) -> InlineList<Self> {
         let counts = states.into_iter();
         InlineList(counts.filter_map(|(state, count)| Some(Self { state, count: BigInt(count?) })).collect())
     }
@@ -228,7 +228,7 @@ pub(crate) enum TaskState {
     Memory,
     /// Failed, or dependent on a failed task.
     Erred,
-    /// Forgotten by the scheduler, whatever its outcome.
+    /// Forgotten by the scheduler, after any outcome.
     Forgotten,
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct TaskGroupFilter {
     has_errors: Option<bool>,
     /// Only task groups that ran in this period: from the start of the first finished task to the end of the
     /// last one. A task group with unfinished tasks counts as still running. Failed tasks have no times, so a
-    /// task group without any that succeeded counts from `firstSeenAt` on. The stored sums do not contain
-    /// when in this time a task ran.
+    /// task group without succeeded tasks counts from `firstSeenAt` on. A match does not imply that a task
+    /// ran in the period, because the times of single tasks are not stored.
     during: Option<TimeRange>,
 }
 
@@ -73,7 +73,7 @@ impl TaskGroupFilter {
         }
         Ok(store::TaskGroupFilter {
             prefixes: self.functions,
-            states: self.states.map(|states| states.into_iter().map(column).collect()),
+            states: self.states.map(|states| states.into_iter().map(state_column).collect()),
             has_errors: self.has_errors,
             during: TimeRange::range_of_argument("during", self.during)?,
         })
@@ -96,7 +96,7 @@ impl From<TaskGroupOrder> for TaskGroupSort {
 }
 
 /// Returns the column with the number of tasks in a state.
-fn column(state: TaskState) -> Column {
+fn state_column(state: TaskState) -> Column {
     match state {
         TaskState::Released => Column::Released,
         TaskState::Waiting => Column::Waiting,

@@ -11,7 +11,7 @@ use crate::{
 /// Summary figures of an account.
 pub(crate) struct Statistics {
     pub(crate) scope: AccountScope,
-    pub(crate) of: UsageScope,
+    pub(crate) usage_scope: UsageScope,
 }
 
 /// Summary figures of an account, for a range of days or since the account was created. They cover the
@@ -21,20 +21,22 @@ impl Statistics {
     /// The number of clusters that are known to have existed on at least one of these days, by their own
     /// clocks.
     async fn clusters(&self) -> Result<BigInt, ApiError> {
-        let (from, to) = self.of.days;
+        let (from, to) = self.usage_scope.days;
         let start = |day: i64| Some(start_of_day(day)?.timestamp_millis());
         let range = (start(from).filter(|_| from > 0), start(to).filter(|_| to < DAY_LIMIT));
-        let count = self.scope.store.cluster_count_during(&self.of.filter, range).await?;
+        let count = self.scope.store.cluster_count_during(&self.usage_scope.filter, range).await?;
         Ok(BigInt(i64::try_from(count).unwrap_or(i64::MAX)))
     }
 
     /// The number of users whose clusters used anything on these days. As old as `Account.usage`.
     async fn users(&self) -> Result<BigInt, ApiError> {
-        Ok(BigInt(self.scope.store.usage_user_count(&self.of.clusters, self.of.days).await?))
+        Ok(BigInt(
+            self.scope.store.usage_user_count(&self.usage_scope.clusters, self.usage_scope.days).await?,
+        ))
     }
 
     /// The usage of the clusters on these days, and its cost. As old as `Account.usage`.
     async fn usage(&self) -> Result<Usage, ApiError> {
-        self.of.load(&self.scope).await
+        self.usage_scope.load(&self.scope).await
     }
 }

@@ -100,8 +100,8 @@ impl Usage {
     /// ends. Null if no thread time was observed.
     #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
     async fn utilization(&self) -> Option<f64> {
-        let whole = self.sum.observed_us();
-        (whole > 0).then(|| (self.sum.compute_us as f64 / whole as f64).min(1.0))
+        let observed_us = self.sum.observed_us();
+        (observed_us > 0).then(|| (self.sum.compute_us as f64 / observed_us as f64).min(1.0))
     }
 
     /// The thread time by cause. The parts add up to `threadSeconds`.
@@ -210,7 +210,7 @@ pub(crate) struct UsageScope {
     pub(crate) days: (i64, i64),
     /// The filter of the clusters.
     pub(crate) filter: store::ClusterFilter,
-    /// The same clusters, by the way to read them.
+    /// The same clusters, in the form in which their usage is read.
     pub(crate) clusters: UsageClusters,
 }
 
@@ -231,30 +231,31 @@ impl UsageScope {
             let is_included = filter.users.as_ref().is_none_or(|users| users.contains(&user));
             filter.users = Some(is_included.then_some(user).into_iter().collect());
         }
-        Self::of(scope, days, filter).await
+        Self::from_filter(scope, days, filter).await
     }
 
-    /// Returns the same for a checked filter.
-    pub(crate) async fn of(
+    /// Returns the usage, as in [`Self::resolve`], for a checked filter.
+    pub(crate) async fn from_filter(
         scope: &AccountScope,
         days: (i64, i64),
         filter: store::ClusterFilter,
     ) -> Result<Self, ApiError> {
         let clusters = UsageClusters::from(filter.clone());
-        Self::checked(scope, days, filter, clusters).await
+        Self::create(scope, days, filter, clusters).await
     }
 
-    /// Returns the usage of all days in the hours of the clusters, which contain the last reports, too. Daily
-    /// sums are older.
-    pub(crate) async fn of_hours(
+    /// Returns the usage of all days, summed from the hours of the clusters. The hours contain the newest
+    /// reports, which the daily sums may lack.
+    pub(crate) async fn from_hours(
         scope: &AccountScope,
         filter: store::ClusterFilter,
     ) -> Result<Self, ApiError> {
         let clusters = UsageClusters::Passing(Box::new(filter.clone()));
-        Self::checked(scope, (0, DAY_LIMIT), filter, clusters).await
+        Self::create(scope, (0, DAY_LIMIT), filter, clusters).await
     }
 
-    async fn checked(
+    /// Creates the scope, and charges the request's quota of searches if hours have to be read.
+    async fn create(
         scope: &AccountScope,
         days: (i64, i64),
         filter: store::ClusterFilter,
@@ -288,9 +289,9 @@ pub(crate) fn hour_range(
 ) -> Result<HourRange, ApiError> {
     check_range(from, to)?;
     // The first hour that begins at `time` or later.
-    let begins =
+    let first_hour =
         |time: DateTime<Utc>| time.timestamp().div_euclid(3600) + i64::from(time.timestamp() % 3600 > 0);
-    Ok((from.map(begins), to.map(begins)))
+    Ok((from.map(first_hour), to.map(first_hour)))
 }
 
 /// Returns the usage of a cluster in the hours that begin from `from` to before `to`.
@@ -305,12 +306,12 @@ pub(crate) async fn load_usage_hours(
 ) -> Result<Vec<UsageHour>, ApiError> {
     let (from, to) = hour_range(from, to)?;
     let range = (from.unwrap_or(0), to.unwrap_or(DAY_LIMIT * 24));
-    let Some(found) = scope.loader.load_one(UsageHoursKey { cluster, range }).await? else {
+    let Some(hours) = scope.loader.load_one(UsageHoursKey { cluster, range }).await? else {
         let reason =
             format!("there are more than {MAX_HOURS} hours: request a shorter period or fewer clusters");
         return Err(ApiError::InvalidArgument { argument: "to", reason });
     };
-    Ok(found
+    Ok(hours
         .into_iter()
         .map(|(hour, usage)| UsageHour {
             start: DateTime::from_timestamp(hour * 3600, 0).unwrap_or_default(),

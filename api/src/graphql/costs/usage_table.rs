@@ -111,7 +111,7 @@ pub(crate) async fn load_usage_table(
 ) -> Result<Vec<UsageRow>, ApiError> {
     let TableArguments { days, clusters, by, tag_key, package } = arguments;
     let invalid = |argument, reason| Err(ApiError::InvalidArgument { argument, reason });
-    let has = |dimension| by.contains(&dimension);
+    let has_dimension = |dimension| by.contains(&dimension);
     for (argument, text) in [("tagKey", tag_key.as_deref()), ("package", Some(package.as_str()))] {
         if text.is_some_and(|text| text.chars().count() > MAX_NAME || text.contains('\0')) {
             return invalid(
@@ -121,10 +121,10 @@ pub(crate) async fn load_usage_table(
         }
     }
     let period = match (
-        has(UsageDimension::Hour),
-        has(UsageDimension::Day),
-        has(UsageDimension::Week),
-        has(UsageDimension::Month),
+        has_dimension(UsageDimension::Hour),
+        has_dimension(UsageDimension::Day),
+        has_dimension(UsageDimension::Week),
+        has_dimension(UsageDimension::Month),
     ) {
         (false, false, false, false) => None,
         (true, false, false, false) => Some(Period::Hour),
@@ -137,22 +137,25 @@ pub(crate) async fn load_usage_table(
         let reason = format!("must be at most {MAX_HOUR_DAYS} days after 'from' for rows by the hour");
         return invalid("to", reason);
     }
-    if (has(UsageDimension::Tag) || has(UsageDimension::Version)) && days.1 - days.0 > MAX_CLUSTER_DAYS {
+    if (has_dimension(UsageDimension::Tag) || has_dimension(UsageDimension::Version))
+        && days.1 - days.0 > MAX_CLUSTER_DAYS
+    {
         let reason =
             format!("must be at most {MAX_CLUSTER_DAYS} days after 'from' for rows by tag or version");
         return invalid("to", reason);
     }
-    let cells = GroupBy {
+    let grouping = GroupBy {
         clusters: UsageScope::resolve(scope, days, clusters, None).await?.clusters,
-        user: has(UsageDimension::User),
-        step: Period::step(period),
-        tags: has(UsageDimension::Tag).then(|| tag_key.map_or(TagGrouping::All, TagGrouping::OfKey)),
-        package: has(UsageDimension::Version).then_some(package),
+        user: has_dimension(UsageDimension::User),
+        step: Period::usage_step(period),
+        tags: has_dimension(UsageDimension::Tag)
+            .then(|| tag_key.map_or(TagGrouping::All, TagGrouping::OfKey)),
+        package: has_dimension(UsageDimension::Version).then_some(package),
     };
-    let rows = if has(UsageDimension::Function) {
-        function_rows(scope, days, cells, period).await?
+    let rows = if has_dimension(UsageDimension::Function) {
+        function_rows(scope, days, grouping, period).await?
     } else {
-        usage_rows(scope, days, cells, period).await?
+        usage_rows(scope, days, grouping, period).await?
     };
     match rows {
         Some(rows) if rows.len() <= MAX_ROWS => Ok(rows),
@@ -177,24 +180,24 @@ enum Period {
 impl Period {
     /// Returns the hours since 1970 at which the period that contains a cell begins and ends.
     fn hours_of_period(self, time: i64) -> (i64, i64) {
-        let of_days = |from: i64, to: i64| (24 * from, 24 * to);
+        let hours_of_days = |from: i64, to: i64| (24 * from, 24 * to);
         match self {
             Self::Hour => (time, time + 1),
-            Self::Day => of_days(time, time + 1),
+            Self::Day => hours_of_days(time, time + 1),
             Self::Week => {
                 // 1970-01-01 was a Thursday.
                 let monday = time - (time + 3).rem_euclid(7);
-                of_days(monday, monday + 7)
+                hours_of_days(monday, monday + 7)
             }
             Self::Month => {
                 let date = start_of_day(time).unwrap_or_default().date_naive();
                 let first = time - i64::from(date.day0());
-                of_days(first, first + i64::from(date.num_days_in_month()))
+                hours_of_days(first, first + i64::from(date.num_days_in_month()))
             }
         }
     }
 
-    fn step(period: Option<Self>) -> UsageStep {
+    fn usage_step(period: Option<Self>) -> UsageStep {
         match period {
             // Rates change from day to day, so days are read separately even if they become one row.
             None | Some(Self::Day | Self::Week | Self::Month) => UsageStep::Day,
@@ -216,18 +219,18 @@ struct RowKey {
 }
 
 impl RowKey {
-    fn of(at: &CellKey, period: Option<Period>, prefix: Option<&str>) -> Self {
+    fn new(cell: &CellKey, period: Option<Period>, prefix: Option<&str>) -> Self {
         Self {
-            hours: at.time.and_then(|time| Some(period?.hours_of_period(time))),
-            user_name: at.user.as_ref().map(|user| user.name.clone()),
-            user_id: at.user_id,
-            tag: at.tag.clone(),
-            version: at.version.clone(),
+            hours: cell.time.and_then(|time| Some(period?.hours_of_period(time))),
+            user_name: cell.user.as_ref().map(|user| user.name.clone()),
+            user_id: cell.user_id,
+            tag: cell.tag.clone(),
+            version: cell.version.clone(),
             prefix: prefix.map(str::to_owned),
         }
     }
 
-    fn row(&self, scope: &AccountScope, user: Option<user::Model>) -> UsageRow {
+    fn empty_row(&self, scope: &AccountScope, user: Option<user::Model>) -> UsageRow {
         let start = |hour: i64| DateTime::from_timestamp(hour * 3600, 0);
         UsageRow {
             start: self.hours.and_then(|(from, _)| start(from)),
@@ -251,53 +254,53 @@ struct UsageSum {
     days: BTreeMap<i64, usage::Usage>,
 }
 
-/// Returns the rows; `None` if they would be made of too many cells.
+/// Returns the rows; `None` if they would be summed from too many cells.
 async fn usage_rows(
     scope: &AccountScope,
     days: (i64, i64),
-    by: GroupBy,
+    grouping: GroupBy,
     period: Option<Period>,
 ) -> Result<Option<Vec<UsageRow>>, ApiError> {
-    let cells = scope.store.usage_cells(days, &by, MAX_CELLS + 1).await?;
+    let cells = scope.store.usage_cells(days, &grouping, MAX_CELLS + 1).await?;
     if cells.len() as u64 > MAX_CELLS {
         return Ok(None);
     }
     let mut rows: BTreeMap<RowKey, UsageSum> = BTreeMap::new();
     for UsageCell { at, clusters, usage } in cells {
-        let row = rows.entry(RowKey::of(&at, period, None)).or_default();
-        let hours = if by.step == UsageStep::Hour { 24 } else { 1 };
-        *row.days.entry(at.time.unwrap_or_default() / hours).or_default() += usage;
+        let row = rows.entry(RowKey::new(&at, period, None)).or_default();
+        let cells_per_day = if grouping.step == UsageStep::Hour { 24 } else { 1 };
+        *row.days.entry(at.time.unwrap_or_default() / cells_per_day).or_default() += usage;
         row.clusters += clusters;
         row.user = at.user;
     }
-    let counted = matches!(period, Some(Period::Hour | Period::Day));
+    let has_counts = matches!(period, Some(Period::Hour | Period::Day));
     Ok(Some(
         rows.into_iter()
             .map(|(key, row)| UsageRow {
-                clusters: counted.then_some(BigInt(row.clusters)),
+                clusters: has_counts.then_some(BigInt(row.clusters)),
                 usage: Some(Inline(Usage::from_days(scope, row.days))),
-                ..key.row(scope, row.user)
+                ..key.empty_row(scope, row.user)
             })
             .collect(),
     ))
 }
 
-/// Returns the rows by function; `None` if they would be made of too many cells.
+/// Returns the rows by function; `None` if they would be summed from too many cells.
 async fn function_rows(
     scope: &AccountScope,
     days: (i64, i64),
-    by: GroupBy,
+    grouping: GroupBy,
     period: Option<Period>,
 ) -> Result<Option<Vec<UsageRow>>, ApiError> {
     // Functions have no costs here, so days need not be read separately.
-    let step = if period.is_none() { UsageStep::Whole } else { by.step };
-    let cells = scope.store.function_cells(days, &GroupBy { step, ..by }, MAX_CELLS + 1).await?;
+    let step = if period.is_none() { UsageStep::Whole } else { grouping.step };
+    let cells = scope.store.function_cells(days, &GroupBy { step, ..grouping }, MAX_CELLS + 1).await?;
     if cells.len() as u64 > MAX_CELLS {
         return Ok(None);
     }
     let mut rows: BTreeMap<RowKey, (Option<user::Model>, Option<FunctionUsage>)> = BTreeMap::new();
     for FunctionCell { at, usage } in cells {
-        let (user, sum) = rows.entry(RowKey::of(&at, period, Some(&usage.prefix))).or_default();
+        let (user, sum) = rows.entry(RowKey::new(&at, period, Some(&usage.prefix))).or_default();
         *sum = Some(match sum.take() {
             None => usage,
             Some(sum) => sum.add_usage(&usage),
@@ -308,7 +311,7 @@ async fn function_rows(
         rows.into_iter()
             .map(|(key, (user, usage))| UsageRow {
                 function: usage.map(|usage| Inline(usage.into())),
-                ..key.row(scope, user)
+                ..key.empty_row(scope, user)
             })
             .collect(),
     ))

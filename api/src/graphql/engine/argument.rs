@@ -12,27 +12,27 @@ pub(crate) const RANGE_FROM_AFTER_TO: &str = "'from' must not be later than 'to'
 /// longer.
 const MAX_TEXT: usize = 1_024;
 
-/// Returns an error if the list has more than `most` items. Each item becomes a parameter of the
+/// Returns an error if the list has more than `max_items` items. Each item becomes a parameter of the
 /// statement.
 pub(crate) fn check_max_len<T>(
     argument: &'static str,
     items: Option<&[T]>,
-    most: usize,
+    max_items: usize,
 ) -> Result<(), ApiError> {
-    if items.is_some_and(|items| items.len() > most) {
-        return Err(ApiError::invalid(argument, format!("must be at most {most}")));
+    if items.is_some_and(|items| items.len() > max_items) {
+        return Err(ApiError::invalid(argument, format!("must be at most {max_items}")));
     }
     Ok(())
 }
 
-/// Returns an error if the list has more than `most` texts, or if one of them cannot equal a stored
+/// Returns an error if the list has more than `max_items` texts, or if one of them cannot equal a stored
 /// text.
 pub(crate) fn check_text_list(
     argument: &'static str,
     items: Option<&[String]>,
-    most: usize,
+    max_items: usize,
 ) -> Result<(), ApiError> {
-    check_max_len(argument, items, most)?;
+    check_max_len(argument, items, max_items)?;
     items.unwrap_or_default().iter().try_for_each(|text| check_text(argument, text))
 }
 

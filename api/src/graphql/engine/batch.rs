@@ -2,7 +2,8 @@
 //!
 //! The loader of async-graphql waits one millisecond on a timer for further keys, and reads in tasks of
 //! its own. A request is resolved in one task: after one poll of this task, every field that can request
-//! a key has done so. This loader therefore waits for one turn of the task, and reads within it.
+//! a key has requested it. This loader therefore yields to the runtime once, and then reads in the same
+//! task.
 
 use std::{
     any::{Any, TypeId},
@@ -34,8 +35,8 @@ struct Inner<Reader> {
     max_batch: usize,
 }
 
-/// The result of reading a batch, shared by all that wait for it. The values are in the cache. The
-/// future runs only while someone awaits it, so the loader holds a weak reference only.
+/// The result of reading a batch, shared by all futures that await it. The values are in the cache.
+/// The future runs only while it is awaited, so the loader holds a weak reference only.
 type PendingBatch<Failure> = Shared<BoxFuture<'static, Result<(), Failure>>>;
 type WeakPendingBatch<Failure> = WeakShared<BoxFuture<'static, Result<(), Failure>>>;
 
@@ -79,16 +80,16 @@ impl<Reader: Send + Sync + 'static> BatchLoader<Reader> {
         Reader: Loader<Key, Error: Sync>,
     {
         let keys: Vec<Key> = keys.into_iter().collect();
-        let readings: Vec<_> = self.0.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| {
-            keys.iter().filter_map(|key| self.join_batch(known, key)).collect()
+        let batches: Vec<_> = self.0.with_key_cache(|cache: &mut KeyCacheOf<Reader, Key>| {
+            keys.iter().filter_map(|key| self.join_batch(cache, key)).collect()
         });
-        try_join_all(readings).await?;
-        Ok(self.0.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| {
-            let known = keys.into_iter().filter_map(|key| match known.entries.get(&key)? {
+        try_join_all(batches).await?;
+        Ok(self.0.with_key_cache(|cache: &mut KeyCacheOf<Reader, Key>| {
+            let values = keys.into_iter().filter_map(|key| match cache.entries.get(&key)? {
                 CacheEntry::Read(value) => Some((key, value.clone()?)),
                 CacheEntry::InFlight(_) => None,
             });
-            known.collect()
+            values.collect()
         }))
     }
 
@@ -98,62 +99,61 @@ impl<Reader: Send + Sync + 'static> BatchLoader<Reader> {
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        self.0.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| {
-            let read = values.into_iter().map(|(key, value)| (key, CacheEntry::Read(Some(value))));
-            known.entries.extend(read);
+        self.0.with_key_cache(|cache: &mut KeyCacheOf<Reader, Key>| {
+            let entries = values.into_iter().map(|(key, value)| (key, CacheEntry::Read(Some(value))));
+            cache.entries.extend(entries);
         });
     }
 
-    /// Returns the batch to await before the key is known. `None` if it is known already.
+    /// Adds the key to a batch and returns the batch. `None` if the key was read already.
     fn join_batch<Key>(
         &self,
-        known: &mut KeyCacheOf<Reader, Key>,
+        cache: &mut KeyCacheOf<Reader, Key>,
         key: &Key,
     ) -> Option<PendingBatch<Reader::Error>>
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        match known.entries.get(key) {
+        match cache.entries.get(key) {
             Some(CacheEntry::Read(_)) => return None,
-            Some(CacheEntry::InFlight(going)) => {
-                if let Some(reading) = going.upgrade() {
-                    return Some(reading);
+            Some(CacheEntry::InFlight(batch)) => {
+                if let Some(batch) = batch.upgrade() {
+                    return Some(batch);
                 }
             }
             None => {}
         }
-        let next = known.next.as_mut().and_then(|(keys, going)| Some((keys, going.upgrade()?)));
-        let reading = if let Some((keys, reading)) = next {
+        let next = cache.next.as_mut().and_then(|(keys, batch)| Some((keys, batch.upgrade()?)));
+        let batch = if let Some((keys, batch)) = next {
             keys.push(key.clone());
-            reading
+            batch
         } else {
             let inner = Arc::clone(&self.0);
-            let reading = async move { inner.read_next_batch::<Key>().await }.boxed().shared();
-            known.next = reading.downgrade().map(|going| (vec![key.clone()], going));
-            reading
+            let batch = async move { inner.read_next_batch::<Key>().await }.boxed().shared();
+            cache.next = batch.downgrade().map(|weak_batch| (vec![key.clone()], weak_batch));
+            batch
         };
-        let coming = reading.downgrade().map(|going| (key.clone(), CacheEntry::InFlight(going)));
-        known.entries.extend(coming);
-        Some(reading)
+        let entry = batch.downgrade().map(|weak_batch| (key.clone(), CacheEntry::InFlight(weak_batch)));
+        cache.entries.extend(entry);
+        Some(batch)
     }
 }
 
 type KeyCacheOf<Reader, Key> = KeyCache<Key, <Reader as Loader<Key>>::Value, <Reader as Loader<Key>>::Error>;
 
 impl<Reader: Send + Sync + 'static> Inner<Reader> {
-    fn with_key_cache<Key, T>(&self, look: impl FnOnce(&mut KeyCacheOf<Reader, Key>) -> T) -> T
+    fn with_key_cache<Key, T>(&self, access: impl FnOnce(&mut KeyCacheOf<Reader, Key>) -> T) -> T
     where
         Key: Clone + Eq + Hash + Send + Sync + 'static,
         Reader: Loader<Key, Error: Sync>,
     {
-        // The mutex cannot be poisoned in an inconsistent state, because nothing within it panics
-        // half-way.
+        // A poisoned cache is still consistent, because no change of it can panic before it is complete.
         let mut caches = self.key_caches.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = caches
+        let cache = caches
             .entry(TypeId::of::<Key>())
             .or_insert_with(|| Box::new(KeyCacheOf::<Reader, Key> { entries: HashMap::new(), next: None }));
-        look(known.downcast_mut().expect("a type of keys has one type of cache"))
+        access(cache.downcast_mut().expect("each type of key has one type of cache"))
     }
 
     async fn read_next_batch<Key>(&self) -> Result<(), Reader::Error>
@@ -162,23 +162,23 @@ impl<Reader: Send + Sync + 'static> Inner<Reader> {
         Reader: Loader<Key, Error: Sync>,
     {
         NextTick::default().await;
-        let next = self.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| mem::take(&mut known.next));
+        let next = self.with_key_cache(|cache: &mut KeyCacheOf<Reader, Key>| mem::take(&mut cache.next));
         let keys = next.map(|(keys, _)| keys).unwrap_or_default();
-        let batches = keys.chunks(self.max_batch).map(|keys| self.reader.load(keys));
-        let read = try_join_all(batches).await;
-        self.with_key_cache(|known: &mut KeyCacheOf<Reader, Key>| match read {
+        let reads = keys.chunks(self.max_batch).map(|keys| self.reader.load(keys));
+        let outcome = try_join_all(reads).await;
+        self.with_key_cache(|cache: &mut KeyCacheOf<Reader, Key>| match outcome {
             Ok(found) => {
                 let mut found: HashMap<_, _> = found.into_iter().flatten().collect();
                 for key in keys {
                     let value = found.remove(&key);
-                    known.entries.insert(key, CacheEntry::Read(value));
+                    cache.entries.insert(key, CacheEntry::Read(value));
                 }
                 Ok(())
             }
             Err(failure) => {
                 // A later request for the same keys may succeed.
                 for key in keys {
-                    known.entries.remove(&key);
+                    cache.entries.remove(&key);
                 }
                 Err(failure)
             }
@@ -187,23 +187,23 @@ impl<Reader: Send + Sync + 'static> Inner<Reader> {
 }
 
 /// A future that is ready once all other runnable futures of the task were polled. Several futures poll
-/// it while they wait for a batch; a future that only counts its polls would be ready at the second of
-/// them.
+/// it while they wait for a batch; a future that only counted its polls would be ready at the second
+/// poll, too early.
 #[derive(Default)]
 struct NextTick {
-    over: Option<Arc<TickSignal>>,
+    signal: Option<Arc<TickSignal>>,
 }
 
 #[derive(Default)]
 struct TickSignal {
-    is_over: AtomicBool,
-    waiting: AtomicWaker,
+    is_received: AtomicBool,
+    task_waker: AtomicWaker,
 }
 
 impl Wake for TickSignal {
     fn wake(self: Arc<Self>) {
-        self.is_over.store(true, Ordering::Release);
-        self.waiting.wake();
+        self.is_received.store(true, Ordering::Release);
+        self.task_waker.wake();
     }
 }
 
@@ -211,15 +211,15 @@ impl Future for NextTick {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let over = self.over.get_or_insert_with(|| {
-            let over = Arc::<TickSignal>::default();
+        let signal = self.signal.get_or_insert_with(|| {
+            let signal = Arc::<TickSignal>::default();
             // The runtime wakes a yielding future after it has polled the task.
-            let waker = Waker::from(Arc::clone(&over));
+            let waker = Waker::from(Arc::clone(&signal));
             let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker));
-            over
+            signal
         });
-        over.waiting.register(context.waker());
-        if over.is_over.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        signal.task_waker.register(context.waker());
+        if signal.is_received.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

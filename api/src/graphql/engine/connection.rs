@@ -62,11 +62,11 @@ const CURSOR_VERSION: u8 = 1;
 /// Returns the number of items that paging arguments request, or `None` if they request none.
 ///
 /// # Errors
-/// Returns the name of the invalid argument and the reason. A page has at most `most` items.
+/// Returns the name of the invalid argument and the reason. A page has at most `max_items` items.
 pub(crate) fn parse_page_limit(
     first: Option<i64>,
     last: Option<i64>,
-    most: u64,
+    max_items: u64,
 ) -> Result<Option<u64>, (&'static str, String)> {
     let (argument, limit) = match (first, last) {
         (Some(_), Some(_)) => {
@@ -76,8 +76,8 @@ pub(crate) fn parse_page_limit(
         (Some(first), None) => ("first", first),
         (None, Some(last)) => ("last", last),
     };
-    let fits = u64::try_from(limit).ok().filter(|limit| (1..=most).contains(limit));
-    fits.map(Some).ok_or_else(|| (argument, format!("must be between 1 and {most}, not {limit}")))
+    let valid_limit = u64::try_from(limit).ok().filter(|limit| (1..=max_items).contains(limit));
+    valid_limit.map(Some).ok_or_else(|| (argument, format!("must be between 1 and {max_items}, not {limit}")))
 }
 
 /// The paging arguments of a field, as received.
@@ -91,22 +91,22 @@ pub(crate) struct PageArguments {
 /// The page to read, and the columns to read of each row.
 pub(crate) struct RequestedPage {
     page: PageArguments,
-    extent: Columns,
+    columns: Columns,
     is_long: bool,
 }
 
 impl From<PageArguments> for RequestedPage {
     fn from(page: PageArguments) -> Self {
-        Self { page, extent: Columns::Full, is_long: false }
+        Self { page, columns: Columns::Full, is_long: false }
     }
 }
 
 impl RequestedPage {
     /// Returns the request for this page of a list in the order `sort`.
     pub(crate) fn request(self, scope: &AccountScope, sort: impl Sort) -> Result<PageRequest, ApiError> {
-        let most = u64::from(scope.max_page.unsigned_abs());
-        let most = if self.is_long { most.max(MAX_LONG_PAGE_SIZE) } else { most };
-        Ok(PageRequest { row_columns: self.extent, ..self.page.request_up_to(most, sort)? })
+        let max_items = u64::from(scope.max_page.unsigned_abs());
+        let max_items = if self.is_long { max_items.max(MAX_LONG_PAGE_SIZE) } else { max_items };
+        Ok(PageRequest { row_columns: self.columns, ..self.page.request_up_to(max_items, sort)? })
     }
 
     /// Allows a long page if the selection of the list at `context` needs only [`LONG_PAGE_FIELDS`].
@@ -118,9 +118,9 @@ impl RequestedPage {
 impl PageArguments {
     /// Returns the page with only those columns that the selection of the list at `context` needs.
     pub(crate) fn with_summary_columns<Node: SummaryFields>(self, context: &Context<'_>) -> RequestedPage {
-        let is_enough = selects_only(context, Node::FIELDS);
-        let extent = if is_enough { Columns::Listed } else { Columns::Full };
-        RequestedPage { page: self, extent, is_long: false }
+        let are_summaries_enough = selects_only(context, Node::FIELDS);
+        let columns = if are_summaries_enough { Columns::Listed } else { Columns::Full };
+        RequestedPage { page: self, columns, is_long: false }
     }
 
     /// Returns the request for this page of a list in the order `sort`, with all columns.
@@ -128,12 +128,12 @@ impl PageArguments {
         self.request_up_to(scope.max_page.unsigned_abs().into(), sort)
     }
 
-    fn request_up_to(self, most: u64, sort: impl Sort) -> Result<PageRequest, ApiError> {
+    fn request_up_to(self, max_items: u64, sort: impl Sort) -> Result<PageRequest, ApiError> {
         let invalid = |(argument, reason)| ApiError::InvalidArgument { argument, reason };
-        let limit = parse_page_limit(self.first.map(Into::into), self.last.map(Into::into), most);
+        let limit = parse_page_limit(self.first.map(Into::into), self.last.map(Into::into), max_items);
         let limit = limit.map_err(invalid)?.unwrap_or(DEFAULT_PAGE_SIZE);
         let end = if self.last.is_some() { End::Last } else { End::First };
-        let key = |argument, cursor: Option<String>| {
+        let parse_key = |argument, cursor: Option<String>| {
             cursor
                 .map(|cursor| decode_cursor(sort, &cursor).ok_or_else(|| invalid_cursor_error(argument)))
                 .transpose()
@@ -141,30 +141,31 @@ impl PageArguments {
         Ok(PageRequest {
             limit,
             end,
-            after: key("after", self.after)?,
-            before: key("before", self.before)?,
+            after: parse_key("after", self.after)?,
+            before: parse_key("before", self.before)?,
             row_columns: Columns::Full,
         })
     }
 }
 
-/// A node of which most lists need only the columns that [`Columns::Listed`] reads.
+/// A node whose lists mostly need only the columns that [`Columns::Listed`] reads.
 pub(crate) trait SummaryFields {
-    /// The fields that these columns are sufficient for.
+    /// The fields of the node that need no other columns.
     const FIELDS: &'static [&'static str];
 }
 
-/// Returns true if the selection of the list at `context` needs no other fields of its items.
+/// Returns true if the selection of the list at `context` needs only `fields` of its items.
 fn selects_only(context: &Context<'_>, fields: &[&str]) -> bool {
-    // Selections that have to be merged need one statement, because rows may be added between two.
-    if context.data_opt::<HasOverlappingFields>().is_none_or(|merged| merged.0) {
+    // Selections that have to be merged need one statement, because rows may be added between two statements.
+    if context.data_opt::<HasOverlappingFields>().is_none_or(|overlapping| overlapping.0) {
         return false;
     }
-    let is_known = |field: SelectionField<'_>| field.name() == "__typename" || fields.contains(&field.name());
-    let of_node = |field: SelectionField<'_>| field.selection_set().all(is_known);
+    let is_allowed =
+        |field: SelectionField<'_>| field.name() == "__typename" || fields.contains(&field.name());
+    let selects_allowed = |field: SelectionField<'_>| field.selection_set().all(is_allowed);
     context.field().selection_set().all(|field| match field.name() {
-        "nodes" => of_node(field),
-        "edges" => field.selection_set().filter(|field| field.name() == "node").all(of_node),
+        "nodes" => selects_allowed(field),
+        "edges" => field.selection_set().filter(|field| field.name() == "node").all(selects_allowed),
         _ => true,
     })
 }
@@ -192,7 +193,7 @@ pub(crate) fn decode_cursor(sort: impl Sort, cursor: &str) -> Option<Key> {
 /// A function that counts the items of a list. It is called only if the field is selected.
 pub(crate) type TotalCountFn = Box<dyn Fn() -> BoxFuture<'static, Result<i64, ApiError>> + Send + Sync>;
 
-/// Returns a total count that is read by one statement.
+/// Returns a function that counts the items with one statement.
 pub(crate) fn total_count_by<Count>(count: impl Fn() -> Count + Send + Sync + 'static) -> TotalCountFn
 where
     Count: Future<Output = Result<u64, StoreError>> + Send + 'static,
@@ -203,15 +204,15 @@ where
     })
 }
 
-/// A page of a list. `More` holds the fields that only this list has.
-pub(crate) struct Connection<Node, More = EmptyFields> {
+/// A page of a list. `ListFields` holds the fields that only this list has.
+pub(crate) struct Connection<Node, ListFields = EmptyFields> {
     edges: Vec<Edge<Node>>,
     has_previous_page: bool,
     has_next_page: bool,
     /// The position at which a search ended, if it differs from the first or last item.
     search_end: Option<(End, String)>,
     total: TotalCountFn,
-    more: More,
+    list_fields: ListFields,
 }
 
 /// An item and its key. Its cursor is written only if selected, because most queries select few cursors.
@@ -270,19 +271,19 @@ impl<Node> Connection<Node> {
                 .collect(),
             search_end: page.resume_after.map(|(end, key)| (end, cursor_for_key(sort, &key))),
             total,
-            more: EmptyFields,
+            list_fields: EmptyFields,
         }
     }
 
     /// Adds fields to the page that only this list has.
-    pub(crate) fn with_fields<More>(self, more: More) -> Connection<Node, More> {
-        let Self { edges, has_previous_page, has_next_page, search_end: reached, total, more: EmptyFields } =
+    pub(crate) fn with_fields<ListFields>(self, list_fields: ListFields) -> Connection<Node, ListFields> {
+        let Self { edges, has_previous_page, has_next_page, search_end, total, list_fields: EmptyFields } =
             self;
-        Connection { edges, has_previous_page, has_next_page, search_end: reached, total, more }
+        Connection { edges, has_previous_page, has_next_page, search_end, total, list_fields }
     }
 }
 
-impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
+impl<Node: ObjectType, ListFields: ObjectType> TypeName for Connection<Node, ListFields> {
     fn type_name() -> Cow<'static, str> {
         format!("{}Connection", Node::type_name()).into()
     }
@@ -298,7 +299,7 @@ impl<Node: ObjectType, More: ObjectType> TypeName for Connection<Node, More> {
 /// `startCursor`) is the position to continue from. One query may request at most 50 pages of lists that
 /// search all clusters, of logs with `match`, or of task groups with a filter or an order.
 #[Object(name_type)]
-impl<Node: WriteInline + 'static, More: ObjectType> Connection<Node, More> {
+impl<Node: WriteInline + 'static, ListFields: ObjectType> Connection<Node, ListFields> {
     /// The items with their cursors.
     async fn edges(&self) -> InlineList<&Edge<Node>> {
         InlineList(self.edges.iter().collect())
@@ -311,13 +312,13 @@ impl<Node: WriteInline + 'static, More: ObjectType> Connection<Node, More> {
 
     /// The position of this page in the list.
     async fn page_info(&self) -> PageInfo {
-        let reached =
+        let search_end_cursor =
             |at| self.search_end.iter().find(|(end, _)| *end == at).map(|(_, cursor)| cursor.clone());
         PageInfo {
             has_next_page: self.has_next_page,
             has_previous_page: self.has_previous_page,
-            start_cursor: reached(End::Last).or_else(|| Some(self.edges.first()?.cursor_text())),
-            end_cursor: reached(End::First).or_else(|| Some(self.edges.last()?.cursor_text())),
+            start_cursor: search_end_cursor(End::Last).or_else(|| Some(self.edges.first()?.cursor_text())),
+            end_cursor: search_end_cursor(End::First).or_else(|| Some(self.edges.last()?.cursor_text())),
         }
     }
 
@@ -328,8 +329,8 @@ impl<Node: WriteInline + 'static, More: ObjectType> Connection<Node, More> {
 
     #[graphql(flatten)]
     #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
-    async fn more(&self) -> &More {
-        &self.more
+    async fn list_fields(&self) -> &ListFields {
+        &self.list_fields
     }
 }
 
@@ -359,8 +360,8 @@ impl<Node: WriteInline + 'static> WriteInline for Edge<Node> {
             return Some(Box::new(|edge, _, json| edge.cursor_text().write_json(json)));
         }
         if selected.has_name("node") {
-            let plan = selected.project_selection::<Node>()?;
-            return Some(Box::new(move |edge, context, json| plan.write(&edge.node, context, json)));
+            let projection = selected.project_selection::<Node>()?;
+            return Some(Box::new(move |edge, context, json| projection.write(&edge.node, context, json)));
         }
         None
     }

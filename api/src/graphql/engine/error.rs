@@ -107,7 +107,7 @@ impl From<Arc<StoreError>> for ApiError {
     fn from(error: Arc<StoreError>) -> Self {
         match &*error {
             StoreError::Decryption(error) => Self::NotDecryptable(error.clone()),
-            StoreError::TooLarge(what) => Self::LimitExceeded(what),
+            StoreError::TooLarge(message) => Self::LimitExceeded(message),
             StoreError::Unavailable(_) | StoreError::Contention(_) => Self::Unavailable(error),
             StoreError::Conflict(_) | StoreError::Unexpected(_) => Self::Internal(error),
         }
@@ -118,26 +118,26 @@ impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Store(error) => error.into(),
-            refused => Self::Forbidden(refused.to_string()),
+            refusal => Self::Forbidden(refusal.to_string()),
         }
     }
 }
 
 impl From<ApiError> for Error {
     fn from(error: ApiError) -> Self {
-        let shown =
+        let client_error =
             Self::new(error.to_string()).extend_with(|_, extensions| extensions.set("code", error.code()));
         match &error {
             ApiError::Internal(cause) => {
                 let reference = Uuid::now_v7();
                 tracing::error!(%reference, error = %Chain(cause), "query failed");
-                shown.extend_with(|_, extensions| extensions.set("reference", reference.to_string()))
+                client_error.extend_with(|_, extensions| extensions.set("reference", reference.to_string()))
             }
             ApiError::Unavailable(cause) => {
                 tracing::warn!(error = %Chain(cause), "database unavailable");
-                shown
+                client_error
             }
-            _ => shown,
+            _ => client_error,
         }
     }
 }

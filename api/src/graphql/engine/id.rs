@@ -11,7 +11,7 @@ use entity::ids::{
     PerformanceReportId, SavedViewId, SpanId, TaskGroupId, UserId, WorkerId,
 };
 
-/// A part of an identifier, in its only notation.
+/// A part of an identifier. Each value has exactly one text.
 trait IdPart: FromStr {
     fn to_text(self) -> String;
 }
@@ -86,12 +86,12 @@ macro_rules! global_ids {
                 }
             }
 
-            /// Parses a text in any notation of its parts.
+            /// Parses a text, also if a part is not in its canonical notation.
             fn parse_text(text: &str) -> Option<Self> {
                 let mut parts = text.split(':');
                 let noun = parts.next()?;
                 $(if noun == stringify!($noun) {
-                    return Some(Self::$noun(part(&mut parts)? $(, part::<$kind>(&mut parts)?)*));
+                    return Some(Self::$noun(parse_part(&mut parts)? $(, parse_part::<$kind>(&mut parts)?)*));
                 })+
                 None
             }
@@ -123,7 +123,7 @@ global_ids! {
     Worker(cluster: ClusterId, id: WorkerId),
 }
 
-fn part<'a, T: IdPart>(parts: &mut impl Iterator<Item = &'a str>) -> Option<T> {
+fn parse_part<'a, T: IdPart>(parts: &mut impl Iterator<Item = &'a str>) -> Option<T> {
     parts.next()?.parse().ok()
 }
 

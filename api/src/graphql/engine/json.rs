@@ -16,7 +16,7 @@ pub(crate) fn write(value: &Value, json: &mut Vec<u8>) {
         Value::Number(number) => serialize(number, json),
         Value::String(text) => serialize(text, json),
         Value::Boolean(boolean) => serialize(boolean, json),
-        Value::Binary(written) => json.extend_from_slice(written),
+        Value::Binary(bytes) => json.extend_from_slice(bytes),
         Value::Enum(name) => serialize(name.as_str(), json),
         Value::List(items) => write_delimited(b'[', items, b']', json, write),
         Value::Object(fields) => write_delimited(b'{', fields, b'}', json, |(name, value), json| {
@@ -32,14 +32,14 @@ fn write_delimited<T>(
     items: impl IntoIterator<Item = T>,
     close: u8,
     json: &mut Vec<u8>,
-    one: impl Fn(T, &mut Vec<u8>),
+    write_item: impl Fn(T, &mut Vec<u8>),
 ) {
     json.push(open);
     for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
             json.push(b',');
         }
-        one(item, json);
+        write_item(item, json);
     }
     json.push(close);
 }
@@ -61,11 +61,11 @@ pub(crate) trait WriteJson {
 }
 
 macro_rules! leaf {
-    ($($leaf:ty: |$value:ident| $written:expr),* $(,)?) => {$(
+    ($($leaf:ty: |$value:ident| $serializable:expr),* $(,)?) => {$(
         impl WriteJson for $leaf {
             fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
                 let $value = self;
-                serialize($written, json);
+                serialize($serializable, json);
                 Ok(())
             }
         }
@@ -83,14 +83,14 @@ leaf! {
     Date: |date| &date.to_string(),
 }
 
-/// Writes the same text as [`DateTime::to_rfc3339`], which takes ten times as long; a list has several
-/// times in each row.
+/// Writes the same text as [`DateTime::to_rfc3339`], which takes ten times as long. The speed matters,
+/// because each row of a list has several times.
 impl WriteJson for DateTime<Utc> {
     fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
         let (date, time) = (self.date_naive(), self.time());
         let nanos = time.nanosecond();
-        let is_usual = (0..=9999).contains(&date.year()) && nanos < 1_000_000_000;
-        if !is_usual {
+        let has_common_format = (0..=9999).contains(&date.year()) && nanos < 1_000_000_000;
+        if !has_common_format {
             serialize(&self.to_rfc3339(), json);
             return Ok(());
         }
@@ -218,13 +218,13 @@ mod tests {
 
     use super::*;
 
-    fn written(value: &Value) -> String {
+    fn executor_json(value: &Value) -> String {
         let mut json = Vec::new();
         write(value, &mut json);
         String::from_utf8(json).expect("it is text")
     }
 
-    fn put(leaf: &impl WriteJson) -> String {
+    fn leaf_json(leaf: &impl WriteJson) -> String {
         let mut json = Vec::new();
         leaf.write_json(&mut json).expect("it is at hand");
         String::from_utf8(json).expect("it is text")
@@ -241,20 +241,20 @@ mod tests {
             (Name::new("none"), Value::Object(IndexMap::new())),
         ]);
         let value = Value::Object(object);
-        assert_eq!(written(&value), serde_json::to_string(&value).expect("it is JSON"));
+        assert_eq!(executor_json(&value), serde_json::to_string(&value).expect("it is JSON"));
     }
 
     #[test]
     fn what_was_written_before_is_taken_as_it_is() {
         let list = Value::List(vec![Value::Binary(r#"{"a":1}"#.into()), Value::from(r#"{"a":1}"#)]);
-        assert_eq!(written(&list), r#"[{"a":1},"{\"a\":1}"]"#);
+        assert_eq!(executor_json(&list), r#"[{"a":1},"{\"a\":1}"]"#);
     }
 
     #[test]
     fn a_leaf_is_written_as_the_executor_would() {
         let time = DateTime::from_timestamp_micros(1_795_000_000_123_400).expect("it is a time");
-        assert_eq!(put(&time), written(&async_graphql::ScalarType::to_value(&time)));
-        assert_eq!(put(&time), r#""2026-11-18T11:06:40.123400+00:00""#);
+        assert_eq!(leaf_json(&time), executor_json(&async_graphql::ScalarType::to_value(&time)));
+        assert_eq!(leaf_json(&time), r#""2026-11-18T11:06:40.123400+00:00""#);
         // The range from the first to the last year with four digits, and some years outside it, with
         // different fractions of a second.
         let (first, last) = (-62_167_219_200_i64, 253_402_300_799);
@@ -262,21 +262,21 @@ mod tests {
         for (step, second) in seconds.chain([first - 1, first, last, last + 1, 0, -1]).enumerate() {
             let nanos = [0, 1_000_000, 999_000_000, 7_000, 123_456_789, 999_999_999, 120_000_000][step % 7];
             let time = DateTime::from_timestamp(second, nanos).expect("it is a time");
-            assert_eq!(put(&time), format!("\"{}\"", time.to_rfc3339()));
+            assert_eq!(leaf_json(&time), format!("\"{}\"", time.to_rfc3339()));
         }
         let leap = DateTime::from_timestamp(1_483_228_799, 1_500_000_000).expect("it is a time");
-        assert_eq!(put(&leap), format!("\"{}\"", leap.to_rfc3339()));
+        assert_eq!(leaf_json(&leap), format!("\"{}\"", leap.to_rfc3339()));
         for (number, text) in [(1.0, "1.0"), (1e300, "1e+300"), (f64::NAN, "null"), (-0.1, "-0.1")] {
-            assert_eq!(put(&number), text);
-            assert_eq!(written(&async_graphql::ScalarType::to_value(&number)), text);
+            assert_eq!(leaf_json(&number), text);
+            assert_eq!(executor_json(&async_graphql::ScalarType::to_value(&number)), text);
         }
         for (number, text) in [(1.0, "1"), (-0.0, "0"), (1e300, "1e+300"), (f64::NAN, "null"), (0.5, "0.5")] {
-            assert_eq!(put(&ShortFloat(number)), text);
+            assert_eq!(leaf_json(&ShortFloat(number)), text);
         }
-        assert_eq!(put(&Some(BigInt(-1))), "-1");
-        assert_eq!(put(&None::<BigInt>), "null");
-        assert_eq!(put(&vec![Some("a"), None]), r#"["a",null]"#);
-        assert_eq!(put(&ID::from("a\"b")), r#""a\"b""#);
+        assert_eq!(leaf_json(&Some(BigInt(-1))), "-1");
+        assert_eq!(leaf_json(&None::<BigInt>), "null");
+        assert_eq!(leaf_json(&vec![Some("a"), None]), r#"["a",null]"#);
+        assert_eq!(leaf_json(&ID::from("a\"b")), r#""a\"b""#);
         assert!(Err::<i32, ()>(()).write_json(&mut Vec::new()).is_err());
         // The GraphQL type of `f64` is `Float`.
         assert_eq!(<f64 as OutputType>::type_name(), "Float");

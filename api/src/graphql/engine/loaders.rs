@@ -1,5 +1,5 @@
-//! Batch loaders for rows and pages: what several fields of one request need is read in one statement
-//! each.
+//! Batch loaders for rows and pages: each reads the rows that several fields of one request need in one
+//! statement.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -73,12 +73,12 @@ impl Loader<UsageHoursKey> for StoreReader {
     type Error = Arc<StoreError>;
 
     async fn load(&self, keys: &[UsageHoursKey]) -> Result<HashMap<UsageHoursKey, Self::Value>, Self::Error> {
-        let mut alike: HashMap<(i64, i64), Vec<ClusterId>> = HashMap::new();
+        let mut clusters_by_range: HashMap<(i64, i64), Vec<ClusterId>> = HashMap::new();
         for key in keys {
-            alike.entry(key.range).or_default().push(key.cluster);
+            clusters_by_range.entry(key.range).or_default().push(key.cluster);
         }
         let mut found = HashMap::new();
-        for (range, clusters) in alike {
+        for (range, clusters) in clusters_by_range {
             let hours = self.0.usage_hours(&clusters, range, MAX_HOURS + 1).await?;
             if hours.len() as u64 > MAX_HOURS {
                 continue;
@@ -404,12 +404,12 @@ where
         keys: &[PageKey<Parent, Sort>],
     ) -> Result<HashMap<PageKey<Parent, Sort>, Self::Value>, Self::Error> {
         // One statement for all parents whose lists are requested with the same order and page.
-        let mut alike: HashMap<(Sort, &PageRequest), Vec<Parent>> = HashMap::new();
+        let mut parents_by_page: HashMap<(Sort, &PageRequest), Vec<Parent>> = HashMap::new();
         for key in keys {
-            alike.entry((key.sort, &key.request)).or_default().push(key.parent.clone());
+            parents_by_page.entry((key.sort, &key.request)).or_default().push(key.parent.clone());
         }
         let mut found = HashMap::new();
-        for ((sort, request), parents) in alike {
+        for ((sort, request), parents) in parents_by_page {
             let pages = self.0.pages(&parents, sort, request).await?;
             let keys = parents.into_iter().map(|parent| PageKey { parent, sort, request: request.clone() });
             found.extend(keys.zip(pages));

@@ -116,9 +116,9 @@ mod tests {
 
     /// The tables of the document, in its order.
     fn tables() -> Vec<String> {
-        let of_question =
+        let question_table =
             |question: Question| codes(|code| code.questions().contains(&question), "condition");
-        let others = |is_clause: bool, condition| {
+        let other_table = |is_clause: bool, condition| {
             let is_listed = |code: answer::AnswerCode| {
                 code.questions().is_empty() && code.template().contains('…') == is_clause
             };
@@ -130,20 +130,20 @@ mod tests {
         });
         let reasons = table(["code", "text"], reasons);
         Question::ALL
-            .map(of_question)
+            .map(question_table)
             .into_iter()
-            .chain([others(true, "condition"), others(false, "description"), reasons])
+            .chain([other_table(true, "condition"), other_table(false, "description"), reasons])
             .collect()
     }
 
     #[test]
     fn the_documentation_has_every_code_with_its_text() {
-        let mut rest = DOCUMENT;
+        let mut unmatched = DOCUMENT;
         for table in tables() {
-            let Some((_, after)) = rest.split_once(&table) else {
+            let Some((_, after)) = unmatched.split_once(&table) else {
                 panic!("docs/answer-codes.md lacks this table, or has an older one:\n{table}");
             };
-            rest = after;
+            unmatched = after;
         }
     }
 

@@ -46,8 +46,8 @@ pub(crate) trait WriteInline: ObjectType {
 
 impl<T: WriteInline + 'static> WriteInline for &T {
     fn field_writer(selected: &SelectedField<'_, '_>) -> Option<FieldWriter<Self>> {
-        let step = T::field_writer(selected)?;
-        Some(Box::new(move |object, context, json| step(object, context, json)))
+        let write_field = T::field_writer(selected)?;
+        Some(Box::new(move |object, context, json| write_field(object, context, json)))
     }
 }
 
@@ -56,10 +56,10 @@ pub(crate) trait HasSelection {
     /// The object type whose fields are selected.
     type Object: WriteInline;
 
-    /// Writes the fields that `plan` selects.
+    /// Writes the fields that `projection` selects.
     fn write_selected(
         &self,
-        plan: &Projection<Self::Object>,
+        projection: &Projection<Self::Object>,
         context: &Context<'_>,
         json: &mut Vec<u8>,
     ) -> Result<(), NeedsExecutor>;
@@ -70,11 +70,11 @@ impl<T: WriteInline> HasSelection for Inline<T> {
 
     fn write_selected(
         &self,
-        plan: &Projection<T>,
+        projection: &Projection<T>,
         context: &Context<'_>,
         json: &mut Vec<u8>,
     ) -> Result<(), NeedsExecutor> {
-        plan.write(&self.0, context, json)
+        projection.write(&self.0, context, json)
     }
 }
 
@@ -83,12 +83,12 @@ impl<T: HasSelection> HasSelection for Option<T> {
 
     fn write_selected(
         &self,
-        plan: &Projection<T::Object>,
+        projection: &Projection<T::Object>,
         context: &Context<'_>,
         json: &mut Vec<u8>,
     ) -> Result<(), NeedsExecutor> {
         if let Some(value) = self {
-            return value.write_selected(plan, context, json);
+            return value.write_selected(projection, context, json);
         }
         json.extend_from_slice(b"null");
         Ok(())
@@ -96,30 +96,30 @@ impl<T: HasSelection> HasSelection for Option<T> {
 }
 
 impl SelectedField<'_, '_> {
-    /// Returns true if this is the field that Rust calls `name`.
+    /// Returns true if the field has this name, given in snake case.
     pub(crate) fn has_name(&self, name: &str) -> bool {
-        let mut letters = self.field.node.name.node.bytes();
-        let mut of_word = false;
+        let mut schema_letters = self.field.node.name.node.bytes();
+        let mut starts_word = false;
         for letter in name.bytes() {
             if letter == b'_' {
-                of_word = true;
+                starts_word = true;
                 continue;
             }
-            let expected = if of_word { letter.to_ascii_uppercase() } else { letter };
-            if letters.next() != Some(expected) {
+            let expected = if starts_word { letter.to_ascii_uppercase() } else { letter };
+            if schema_letters.next() != Some(expected) {
                 return false;
             }
-            of_word = false;
+            starts_word = false;
         }
-        letters.next().is_none()
+        schema_letters.next().is_none()
     }
 
-    /// Returns the plan of the fields that are selected inside this field, whose values are objects;
-    /// `None` if one of them has to wait.
+    /// Returns the projection of the fields that are selected inside this field, whose values are
+    /// objects. `None` if one of them has to wait.
     pub(crate) fn project_selection<T: WriteInline>(&self) -> Option<Projection<T>> {
-        let inside = self.context.with_selection_set(&self.field.node.selection_set);
-        let (plan, later) = Projection::of(&inside).ok()?;
-        later.is_empty().then_some(plan)
+        let sub_selection = self.context.with_selection_set(&self.field.node.selection_set);
+        let (projection, waiting_fields) = Projection::from_selection(&sub_selection).ok()?;
+        waiting_fields.is_empty().then_some(projection)
     }
 }
 
@@ -132,32 +132,33 @@ struct Slot<T> {
     /// The response key as it is written: `,"name":`.
     key: String,
     /// The function that writes the field; `None` if the field has to wait.
-    step: Option<FieldWriter<T>>,
+    write_field: Option<FieldWriter<T>>,
 }
 
 /// The fields that have to wait.
 type WaitingFields<'a> = Vec<&'a Positioned<Field>>;
 
 impl<T: WriteInline> Projection<T> {
-    fn of<'a>(context: &ContextSelectionSet<'a>) -> ServerResult<(Self, WaitingFields<'a>)> {
-        let set = context.item;
-        let mut plan = Self { slots: Vec::with_capacity(set.node.items.len()) };
-        let (mut later, type_name) = (Vec::new(), T::type_name());
-        plan.add(context, set, &type_name, &mut later)?;
-        Ok((plan, later))
+    /// Returns the projection of a selection, and the selected fields that have to wait.
+    fn from_selection<'a>(context: &ContextSelectionSet<'a>) -> ServerResult<(Self, WaitingFields<'a>)> {
+        let selection_set = context.item;
+        let mut projection = Self { slots: Vec::with_capacity(selection_set.node.items.len()) };
+        let (mut waiting_fields, type_name) = (Vec::new(), T::type_name());
+        projection.add_selection_set(context, selection_set, &type_name, &mut waiting_fields)?;
+        Ok((projection, waiting_fields))
     }
 
-    fn add<'a>(
+    fn add_selection_set<'a>(
         &mut self,
         context: &ContextSelectionSet<'a>,
-        set: &'a Positioned<SelectionSet>,
+        selection_set: &'a Positioned<SelectionSet>,
         type_name: &str,
-        later: &mut WaitingFields<'a>,
+        waiting_fields: &mut WaitingFields<'a>,
     ) -> ServerResult<()> {
-        for selection in &set.node.items {
-            let (condition, set) = match &selection.node {
+        for selection in &selection_set.node.items {
+            let (condition, selection_set) = match &selection.node {
                 Selection::Field(field) => {
-                    self.add_field(&SelectedField { context, field }, type_name, later);
+                    self.add_field(&SelectedField { context, field }, type_name, waiting_fields);
                     continue;
                 }
                 Selection::InlineFragment(fragment) => {
@@ -177,7 +178,7 @@ impl<T: WriteInline> Projection<T> {
             };
             let condition = condition.map(|condition| condition.node.on.node.as_str());
             if condition.is_none_or(|condition| condition == type_name || implements(condition)) {
-                self.add(context, set, type_name, later)?;
+                self.add_selection_set(context, selection_set, type_name, waiting_fields)?;
             }
         }
         Ok(())
@@ -189,26 +190,26 @@ impl<T: WriteInline> Projection<T> {
         &mut self,
         selected: &SelectedField<'_, 'a>,
         type_name: &str,
-        later: &mut WaitingFields<'a>,
+        waiting_fields: &mut WaitingFields<'a>,
     ) {
         let key = format!(",\"{}\":", selected.field.node.response_key().node);
         if self.slots.iter().any(|slot| slot.key == key) {
             return;
         }
-        let step = if selected.field.node.name.node == "__typename" {
+        let write_field = if selected.field.node.name.node == "__typename" {
             let name = format!("\"{type_name}\"");
-            let step: FieldWriter<T> = Box::new(move |_, _, json| {
+            let write_field: FieldWriter<T> = Box::new(move |_, _, json| {
                 json.extend_from_slice(name.as_bytes());
                 Ok(())
             });
-            Some(step)
+            Some(write_field)
         } else {
             T::field_writer(selected)
         };
-        if step.is_none() {
-            later.push(selected.field);
+        if write_field.is_none() {
+            waiting_fields.push(selected.field);
         }
-        self.slots.push(Slot { key, step });
+        self.slots.push(Slot { key, write_field });
     }
 
     /// Writes an object whose selected fields can all be written without waiting.
@@ -234,8 +235,8 @@ impl<T: WriteInline> Projection<T> {
         for (index, slot) in self.slots.iter().enumerate() {
             let key = if index == 0 { &slot.key[1..] } else { &slot.key };
             json.extend_from_slice(key.as_bytes());
-            match &slot.step {
-                Some(step) => step(object, context, json)?,
+            match &slot.write_field {
+                Some(write_field) => write_field(object, context, json)?,
                 None => gaps.push(json.len()),
             }
         }
@@ -252,33 +253,33 @@ const INITIAL_OBJECT_BYTES: usize = 512;
 async fn write<T: WriteInline>(
     context: &ContextSelectionSet<'_>,
     objects: &[T],
-    list: bool,
+    is_list: bool,
 ) -> ServerResult<Option<Value>> {
-    if context.data_opt::<HasOverlappingFields>().is_none_or(|merged| merged.0) {
+    if context.data_opt::<HasOverlappingFields>().is_none_or(|overlapping| overlapping.0) {
         return Ok(None);
     }
-    let (plan, later) = Projection::<T>::of(context)?;
-    let Some(any) = find_any_field(context, context.item) else { return Ok(None) };
-    let any = context.with_field(any);
+    let (projection, waiting_fields) = Projection::<T>::from_selection(context)?;
+    let Some(any_field) = find_any_field(context, context.item) else { return Ok(None) };
+    let field_context = context.with_field(any_field);
     let (mut json, mut gaps) = (Vec::with_capacity(objects.len() * INITIAL_OBJECT_BYTES), Vec::new());
-    if list {
+    if is_list {
         json.push(b'[');
     }
     for (index, object) in objects.iter().enumerate() {
         if index > 0 {
             json.push(b',');
         }
-        if plan.write_with_gaps(object, &any, &mut json, &mut gaps).is_err() {
+        if projection.write_with_gaps(object, &field_context, &mut json, &mut gaps).is_err() {
             return Ok(None);
         }
     }
-    if list {
+    if is_list {
         json.push(b']');
     }
     if !gaps.is_empty() {
         let objects = objects.iter().enumerate().map(async |(index, object)| {
-            let context = if list { &context.with_index(index) } else { context };
-            let fields = later.iter().map(|field| async {
+            let context = if is_list { &context.with_index(index) } else { context };
+            let fields = waiting_fields.iter().map(|field| async {
                 // Boxed, because the fields may contain such lists themselves and the future would be
                 // recursive.
                 object.resolve_field(&context.with_field(field)).boxed().await
@@ -293,9 +294,9 @@ async fn write<T: WriteInline>(
 /// Returns any selected field. Resolvers of fields that do not wait take a context, but do not read it.
 fn find_any_field<'a>(
     context: &ContextSelectionSet<'a>,
-    set: &'a Positioned<SelectionSet>,
+    selection_set: &'a Positioned<SelectionSet>,
 ) -> Option<&'a Positioned<Field>> {
-    set.node.items.iter().find_map(|selection| match &selection.node {
+    selection_set.node.items.iter().find_map(|selection| match &selection.node {
         Selection::Field(field) => Some(field),
         Selection::InlineFragment(fragment) => find_any_field(context, &fragment.node.selection_set),
         Selection::FragmentSpread(spread) => {
@@ -305,16 +306,16 @@ fn find_any_field<'a>(
     })
 }
 
-/// Returns the text with the values inserted at the gaps.
+/// Returns the JSON text with the values inserted at the offsets `gaps`.
 fn fill_gaps<'a>(json: &[u8], gaps: &[usize], values: impl Iterator<Item = &'a Option<Value>>) -> Vec<u8> {
-    let (mut whole, mut from) = (Vec::with_capacity(2 * json.len()), 0);
+    let (mut filled, mut copied_bytes) = (Vec::with_capacity(2 * json.len()), 0);
     for (gap, value) in gaps.iter().zip(values) {
-        whole.extend_from_slice(&json[from..*gap]);
-        json::write(value.as_ref().unwrap_or(&Value::Null), &mut whole);
-        from = *gap;
+        filled.extend_from_slice(&json[copied_bytes..*gap]);
+        json::write(value.as_ref().unwrap_or(&Value::Null), &mut filled);
+        copied_bytes = *gap;
     }
-    whole.extend_from_slice(&json[from..]);
-    whole
+    filled.extend_from_slice(&json[copied_bytes..]);
+    filled
 }
 
 /// Sets the path of an error that has none.
@@ -348,7 +349,7 @@ impl<T: WriteInline> OutputType for Inline<T> {
         field: &Positioned<Field>,
     ) -> ServerResult<Value> {
         match write(context, std::slice::from_ref(&self.0), false).await? {
-            Some(written) => Ok(written),
+            Some(json) => Ok(json),
             None => self.0.resolve(context, field).await,
         }
     }
@@ -376,8 +377,8 @@ impl<T: WriteInline> OutputType for InlineList<T> {
         context: &ContextSelectionSet<'_>,
         field: &Positioned<Field>,
     ) -> ServerResult<Value> {
-        if let Some(written) = write(context, &self.0, true).await? {
-            return Ok(written);
+        if let Some(json) = write(context, &self.0, true).await? {
+            return Ok(json);
         }
         let items = self.0.iter().enumerate().map(async |(index, item)| {
             let context = context.with_index(index);
@@ -392,7 +393,7 @@ impl<T: WriteInline> HasSelection for InlineList<T> {
 
     fn write_selected(
         &self,
-        plan: &Projection<T>,
+        projection: &Projection<T>,
         context: &Context<'_>,
         json: &mut Vec<u8>,
     ) -> Result<(), NeedsExecutor> {
@@ -401,7 +402,7 @@ impl<T: WriteInline> HasSelection for InlineList<T> {
             if index > 0 {
                 json.push(b',');
             }
-            plan.write(item, context, json)?;
+            projection.write(item, context, json)?;
         }
         json.push(b']');
         Ok(())
@@ -412,7 +413,7 @@ impl<T: WriteInline> HasSelection for InlineList<T> {
 /// Fields without sub-fields come first, with the schema's name after `as` if it differs; then object
 /// fields with their types.
 macro_rules! inline_fields {
-    ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $of:ty),+)? $(,)?) => {
+    ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $object_type:ty),+)? $(,)?) => {
         impl $crate::graphql::engine::projection::WriteInline for $noun {
             fn field_writer(
                 selected: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
@@ -426,10 +427,10 @@ macro_rules! inline_fields {
                 })*
                 $($(if selected.has_name(stringify!($object)) {
                     use $crate::graphql::engine::projection::HasSelection;
-                    let plan = selected.project_selection::<<$of as HasSelection>::Object>()?;
+                    let projection = selected.project_selection::<<$object_type as HasSelection>::Object>()?;
                     return Some(Box::new(move |object: &Self, context: &async_graphql::Context<'_>, json| {
-                        let found = object.$object(context).now_or_never().ok_or(NeedsExecutor)?;
-                        found.map_err(|_| NeedsExecutor)?.write_selected(&plan, context, json)
+                        let resolved = object.$object(context).now_or_never().ok_or(NeedsExecutor)?;
+                        resolved.map_err(|_| NeedsExecutor)?.write_selected(&projection, context, json)
                     }));
                 })+)?
                 None
@@ -440,7 +441,7 @@ macro_rules! inline_fields {
 
 /// Implements [`WriteInline`] for an object without resolvers, by the names of its struct fields.
 macro_rules! inline_members {
-    ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $of:ty),+)? $(,)?) => {
+    ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $object_type:ty),+)? $(,)?) => {
         impl $crate::graphql::engine::projection::WriteInline for $noun {
             fn field_writer(
                 selected: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
@@ -451,9 +452,9 @@ macro_rules! inline_members {
                 })*
                 $($(if selected.has_name(stringify!($object)) {
                     use $crate::graphql::engine::projection::HasSelection;
-                    let plan = selected.project_selection::<<$of as HasSelection>::Object>()?;
+                    let projection = selected.project_selection::<<$object_type as HasSelection>::Object>()?;
                     return Some(Box::new(move |object: &Self, context, json| {
-                        object.$object.write_selected(&plan, context, json)
+                        object.$object.write_selected(&projection, context, json)
                     }));
                 })+)?
                 None

@@ -1,4 +1,4 @@
-//! Refused attempts in the audit log, each once a minute.
+//! The records of refused attempts in the audit log, at most one per minute for each viewer and action.
 
 use std::{num::NonZeroUsize, sync::Mutex};
 
@@ -34,12 +34,13 @@ impl Default for RecentRefusals {
 }
 
 impl RecentRefusals {
-    /// Returns true if a refusal has to be recorded.
-    fn record_if_new(&self, by: LimitKey, action: Action, now: DateTime<Utc>) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let is_new = known.get(&(by, action)).is_none_or(|last| now - *last >= REFUSAL_INTERVAL);
+    /// Returns true if a refusal has to be recorded, because no equal one was recorded recently.
+    fn record_if_new(&self, limit_key: LimitKey, action: Action, now: DateTime<Utc>) -> bool {
+        let mut recorded_at = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let is_new =
+            recorded_at.get(&(limit_key, action)).is_none_or(|previous| now - *previous >= REFUSAL_INTERVAL);
         if is_new {
-            known.put((by, action), now);
+            recorded_at.put((limit_key, action), now);
         }
         is_new
     }

@@ -18,7 +18,7 @@ use crate::domain::{
 /// # Errors
 /// Returns the reason if the scalar does not accept the value.
 pub(crate) fn check_scalar(name: &str, value: Value) -> Result<(), String> {
-    let checked = match name {
+    let outcome = match name {
         "BigInt" => <BigInt as ScalarType>::parse(value).map(drop).map_err(error_message),
         "Date" => <Date as ScalarType>::parse(value).map(drop).map_err(error_message),
         "DateTime" => match &value {
@@ -34,7 +34,7 @@ pub(crate) fn check_scalar(name: &str, value: Value) -> Result<(), String> {
         },
         _ => Ok(()),
     };
-    checked.map_err(|reason| format!("{reason} ({name})"))
+    outcome.map_err(|reason| format!("{reason} ({name})"))
 }
 
 fn error_message<T: InputType>(error: InputValueError<T>) -> String {
@@ -74,8 +74,8 @@ pub(crate) struct Date(NaiveDate);
 impl Date {
     /// Returns the day with this number: the number of days since 1970-01-01.
     pub(crate) fn from_number(day: i64) -> Self {
-        let since = Days::new(day.clamp(0, LAST_DAY).unsigned_abs());
-        Self(NaiveDate::default().checked_add_days(since).unwrap_or(NaiveDate::MAX))
+        let days = Days::new(day.clamp(0, LAST_DAY).unsigned_abs());
+        Self(NaiveDate::default().checked_add_days(days).unwrap_or(NaiveDate::MAX))
     }
 
     /// Returns the number of days since 1970-01-01.

@@ -23,7 +23,7 @@ use crate::{
     store::AccountStore,
 };
 
-/// The context that every node holds to find related nodes. It is shared, because nodes are many. It is
+/// The context that every node holds to find related nodes. The many nodes of a response share it. It is
 /// created per request, so no loaded data outlives a request or is shared by two viewers.
 #[derive(Clone)]
 pub(crate) struct AccountScope(Arc<ScopeData>);
@@ -38,13 +38,13 @@ pub(crate) struct ScopeData {
     pub(crate) now: DateTime<Utc>,
     /// The maximum number of items of a page.
     pub(crate) max_page: i32,
-    /// The path prefix of the server's own paths in addresses.
+    /// The path prefix of all URLs of the server.
     pub(crate) base: BasePath,
     rates: Arc<OnceCell<RateCard>>,
     /// The number of points of series that may still be requested.
-    points: Arc<AtomicI64>,
+    remaining_points: Arc<AtomicI64>,
     quotas: Arc<RequestQuotas>,
-    /// The key that limits are counted by.
+    /// The viewer to whom rate limits and repeated refusals are attributed.
     pub(crate) limit_key: LimitKey,
     /// The rights of the viewer.
     pub(crate) rights: Rights,
@@ -55,8 +55,8 @@ pub(crate) struct ScopeData {
 /// The maximum number of lists or rows read by one statement: the size of a page.
 const MAX_BATCH: usize = 100;
 
-/// The maximum number of points of series in one response. Each takes some hundred bytes until it is
-/// sent.
+/// The maximum number of points of series in one response. Each point takes some hundred bytes of memory
+/// until the response is sent.
 const MAX_POINTS: i64 = 1_000_000;
 
 /// The remaining quotas of a request for expensive operations, each in its own unit.
@@ -108,11 +108,11 @@ impl AccountScope {
         base: BasePath,
     ) -> Self {
         let (account, loader) = (Arc::new(viewer.account().clone()), new_loader(&store));
-        let points = Arc::new(AtomicI64::new(MAX_POINTS));
+        let remaining_points = Arc::new(AtomicI64::new(MAX_POINTS));
         let limit_key = viewer.limit_key();
-        let (rates, work) = (Arc::default(), Arc::default());
+        let (rates, quotas) = (Arc::default(), Arc::default());
         let max_page = MAX_ITEMS;
-        Self::of(ScopeData {
+        Self::from_data(ScopeData {
             account,
             store,
             loader,
@@ -120,42 +120,42 @@ impl AccountScope {
             max_page,
             base,
             rates,
-            points,
-            quotas: work,
+            remaining_points,
+            quotas,
             limit_key,
             rights: viewer.rights(),
             refusals,
         })
     }
 
-    fn of(shared: ScopeData) -> Self {
-        Self(Arc::new(shared))
+    fn from_data(data: ScopeData) -> Self {
+        Self(Arc::new(data))
     }
 
     /// Returns the same account for a request of the server itself, with pages of up to `max_page`
     /// items.
     pub(crate) fn with_max_page(self, max_page: i32) -> Self {
-        Self::of(ScopeData { max_page, ..Arc::unwrap_or_clone(self.0) })
+        Self::from_data(ScopeData { max_page, ..Arc::unwrap_or_clone(self.0) })
     }
 
     /// Returns the account's rates, read once per request.
     pub(crate) async fn rates(&self) -> Result<&RateCard, ApiError> {
-        let read = async || Ok(RateCard::new(self.store.cost_rates().await?));
-        self.rates.get_or_try_init(read).await
+        let load_rates = async || Ok(RateCard::new(self.store.cost_rates().await?));
+        self.rates.get_or_try_init(load_rates).await
     }
 
     /// Subtracts `points` from the points that the response may still hold. Returns true if enough were
     /// left.
     pub(crate) fn charge_points(&self, points: i64) -> bool {
-        self.points.fetch_sub(points, Ordering::Relaxed) >= points
+        self.remaining_points.fetch_sub(points, Ordering::Relaxed) >= points
     }
 
     /// Subtracts `count` from the request's quota for an operation.
     ///
     /// # Errors
     /// Returns an error if less than `count` was left.
-    pub(crate) fn charge(&self, what: QuotaKind, count: usize) -> Result<(), ApiError> {
-        let (left, refusal) = match what {
+    pub(crate) fn charge(&self, kind: QuotaKind, count: usize) -> Result<(), ApiError> {
+        let (remaining, refusal) = match kind {
             QuotaKind::ProfileWindows => (
                 &self.quotas.profile_windows,
                 "the profiles of the query merge more than 1000 windows: request fewer profiles, or a \
@@ -183,7 +183,7 @@ impl AccountScope {
             ),
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        if left.fetch_sub(count, Ordering::Relaxed) < count {
+        if remaining.fetch_sub(count, Ordering::Relaxed) < count {
             Err(ApiError::LimitExceeded(refusal))
         } else {
             Ok(())
@@ -192,7 +192,7 @@ impl AccountScope {
 
     /// Returns the same account with empty caches, for reads after a change.
     pub(crate) fn with_empty_caches(&self) -> Self {
-        Self::of(ScopeData {
+        Self::from_data(ScopeData {
             loader: new_loader(&self.store),
             rates: Arc::default(),
             ..ScopeData::clone(&self.0)

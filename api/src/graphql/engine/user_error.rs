@@ -56,8 +56,8 @@ impl UserError {
         Self::new(field, UserErrorCode::Forbidden, Denial::NotOwner.to_string())
     }
 
-    pub(crate) fn from_rule(field: &'static str, broken: &impl InputError) -> Self {
-        Self::new(field, broken.code(), broken.to_string())
+    pub(crate) fn from_rule(field: &'static str, error: &impl InputError) -> Self {
+        Self::new(field, error.code(), error.to_string())
     }
 }
 

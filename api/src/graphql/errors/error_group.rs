@@ -165,21 +165,22 @@ impl ErrorGroup {
             let milliseconds = |time: DateTime<Utc>| time.timestamp_millis();
             // Errors that occur at this very moment are included.
             let to = to.map_or(self.scope.now.timestamp_millis() + 1, milliseconds);
-            let Ok(times) = Intervals::new(bucket.into(), from.map(milliseconds), to) else {
+            let Ok(intervals) = Intervals::new(bucket.into(), from.map(milliseconds), to) else {
                 let reason = format!("must not be more than {MAX_INTERVALS} intervals before the end");
                 return Err(ApiError::InvalidArgument { argument: "from", reason });
             };
-            if !self.scope.charge_points(times.count()) {
+            if !self.scope.charge_points(intervals.count()) {
                 return Err(ApiError::LimitExceeded(
                     "the trends of the query have too many points for one response",
                 ));
             }
-            let counts = self.scope.loader.load_one(TrendKey(self.row.id, times)).await?.unwrap_or_default();
+            let counts =
+                self.scope.loader.load_one(TrendKey(self.row.id, intervals)).await?.unwrap_or_default();
             let point = |(number, start)| TrendPoint {
                 start: DateTime::from_timestamp_millis(start).unwrap_or_default(),
                 occurrences: BigInt(counts.get(&number).copied().unwrap_or(0)),
             };
-            Ok(times.starts().map(point).collect())
+            Ok(intervals.starts().map(point).collect())
         };
         Some(trend.await)
     }
@@ -231,14 +232,14 @@ impl Loader<TrendKey> for StoreReader {
     type Error = Arc<StoreError>;
 
     async fn load(&self, keys: &[TrendKey]) -> Result<HashMap<TrendKey, Self::Value>, Self::Error> {
-        let mut alike: HashMap<Intervals, Vec<ErrorGroupId>> = HashMap::new();
-        for TrendKey(group, times) in keys {
-            alike.entry(*times).or_default().push(*group);
+        let mut groups_by_intervals: HashMap<Intervals, Vec<ErrorGroupId>> = HashMap::new();
+        for TrendKey(group, intervals) in keys {
+            groups_by_intervals.entry(*intervals).or_default().push(*group);
         }
         let mut found = HashMap::new();
-        for (times, groups) in alike {
-            let trends = self.0.error_group_trends(&groups, times).await?;
-            found.extend(trends.into_iter().map(|(group, trend)| (TrendKey(group, times), trend)));
+        for (intervals, groups) in groups_by_intervals {
+            let trends = self.0.error_group_trends(&groups, intervals).await?;
+            found.extend(trends.into_iter().map(|(group, trend)| (TrendKey(group, intervals), trend)));
         }
         Ok(found)
     }
@@ -253,7 +254,7 @@ pub(crate) struct ErrorGroupArguments {
     pub(crate) status: Option<Vec<ErrorGroupStatus>>,
 }
 
-/// Returns a page of the account's groups of errors.
+/// Returns a page of the account's error groups.
 pub(crate) async fn load_group_page(
     scope: &AccountScope,
     arguments: ErrorGroupArguments,

@@ -57,11 +57,11 @@ pub(crate) async fn set_error_group_status(
     scope: &AccountScope,
     user: UserId,
     group: ErrorGroupId,
-    verdict: ErrorGroupTriageStatus,
+    status: ErrorGroupTriageStatus,
 ) -> Result<SetErrorGroupStatusPayload, ApiError> {
     let action = Action::SetErrorGroupStatus;
-    let by = (user, scope.required_owner(action));
-    match scope.store.set_error_status(group, verdict.into(), by, scope.now.into()).await? {
+    let author = (user, scope.required_owner(action));
+    match scope.store.set_error_status(group, status.into(), author, scope.now.into()).await? {
         ChangeOutcome::Done(row) => {
             let error_group = ErrorGroup::new(&scope.with_empty_caches(), *row);
             Ok(SetErrorGroupStatusPayload { error_group, user_errors: Vec::new() })

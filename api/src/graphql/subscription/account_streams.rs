@@ -1,4 +1,4 @@
-//! Subscriptions to rows of the account itself: alerts and groups of errors. All changed rows are sent in the
+//! Subscriptions to rows of the account itself: alerts and error groups. All changed rows are sent in the
 //! order of their changes; a slow subscriber receives them later.
 
 use async_graphql::{Context, Subscription};

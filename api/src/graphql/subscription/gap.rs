@@ -1,4 +1,4 @@
-//! The field `gap` of a payload: if something before the payload is missing.
+//! The field `gap` of a payload: true if items before the payload are missing.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,9 @@ use async_graphql::{
     registry::Registry,
 };
 
-/// The field `gap`. A payload is written once for many subscribers, but something may be missing for
-/// some of them only, so the field must be found again in the written payload. It is therefore written
-/// after a tab. JSON allows a tab between values, and no other tab occurs: nothing else is written with
+/// The field `gap`. A payload is written once for many subscribers, but items may be missing for some of
+/// them only, so [`mark_gap`] must find the field in the written payload. It is therefore written after a
+/// tab. JSON allows a tab between values, and no other tab occurs: nothing else is written with
 /// whitespace around it, and a tab within a text is written as `\t`.
 pub(in crate::graphql) struct Gap;
 
@@ -34,15 +34,15 @@ impl OutputType for Gap {
     }
 }
 
-/// Returns the payload for a subscriber that misses something before it.
+/// Returns the payload with `gap` set to true, for a subscriber that misses items before it.
 pub(crate) fn mark_gap(payload: &[u8]) -> Vec<u8> {
-    let (mut marked, mut rest) = (Vec::with_capacity(payload.len()), payload);
-    while let Some(at) = rest.windows(NO_GAP.len()).position(|window| window == NO_GAP) {
-        marked.extend_from_slice(&rest[..at]);
+    let (mut marked, mut remaining) = (Vec::with_capacity(payload.len()), payload);
+    while let Some(offset) = remaining.windows(NO_GAP.len()).position(|window| window == NO_GAP) {
+        marked.extend_from_slice(&remaining[..offset]);
         marked.extend_from_slice(GAP);
-        rest = &rest[at + NO_GAP.len()..];
+        remaining = &remaining[offset + NO_GAP.len()..];
     }
-    marked.extend_from_slice(rest);
+    marked.extend_from_slice(remaining);
     marked
 }
 

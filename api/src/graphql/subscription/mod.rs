@@ -46,8 +46,8 @@ const READ_INTERVAL_MS: u64 = 100;
 /// The maximum number of clusters that a subscription names.
 const MAX_CLUSTERS: usize = 100;
 
-/// The maximum number of recently changed clusters that a new position records. Recent changes of
-/// further clusters, of the last minute, are sent again.
+/// The maximum number of recently changed clusters that a new position records. The changes of further
+/// clusters in the last minute are sent again.
 const MAX_RECENT_CLUSTERS: u64 = 5_000;
 
 /// The root of all subscriptions. A subscription selects one of these fields. It ends when its
@@ -56,7 +56,7 @@ const MAX_RECENT_CLUSTERS: u64 = 5_000;
 #[derive(MergedSubscription, Default)]
 pub(super) struct Subscription(StateSubscription, AppendSubscription, AccountSubscription);
 
-/// A planned subscription: its arguments, checked.
+/// The checked arguments of a subscription.
 #[derive(Clone, Debug)]
 pub(crate) struct SubscriptionPlan {
     /// The rows to deliver.
@@ -93,7 +93,7 @@ pub(crate) enum RowSelection {
     Logs(AccountLogs, Option<String>),
     /// Alerts that changed.
     Alerts,
-    /// Groups of errors that changed.
+    /// Error groups that changed.
     ErrorGroups(ErrorGroupFilter),
 }
 
@@ -159,7 +159,7 @@ pub(crate) enum Rows {
     Logs(Vec<log_line::Model>),
     /// Alerts.
     Alerts(Vec<alert::Model>),
-    /// Groups of errors that pass the filter, and those that do not because of their status.
+    /// Error groups that pass the filter, and those that do not because of their status.
     ErrorGroups(Vec<error_group::Model>, Vec<error_group::Model>),
 }
 
@@ -184,10 +184,10 @@ pub(super) enum ResolvePurpose {
 type PayloadStream<T> = BoxStream<'static, T>;
 
 /// Resolves the field of a subscription for the purpose of the request. `plan` checks the arguments, and
-/// `payload` converts the rows that were read.
+/// `build_payload` converts the rows that were read.
 async fn resolve<T: Send + 'static>(
     context: &Context<'_>,
-    payload: impl FnOnce(&AccountScope, PayloadContent) -> Option<T>,
+    build_payload: impl FnOnce(&AccountScope, PayloadContent) -> Option<T>,
     plan: impl Future<Output = Result<SubscriptionPlan, ApiError>>,
 ) -> Result<PayloadStream<T>, ApiError> {
     match context.data_unchecked::<ResolvePurpose>() {
@@ -198,7 +198,7 @@ async fn resolve<T: Send + 'static>(
         }
         ResolvePurpose::Write(content) => {
             let content = content.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let payload = content.and_then(|content| payload(scope(context), content));
+            let payload = content.and_then(|content| build_payload(scope(context), content));
             Ok(stream::iter(payload).boxed())
         }
     }
@@ -209,7 +209,7 @@ fn scope<'a>(context: &Context<'a>) -> &'a AccountScope {
     scope
 }
 
-/// Returns the account with this short name. An account that the viewer did not sign in to is not found.
+/// Returns the account of the request if it has this short name. Any other account is not found.
 fn require_account<'a>(context: &Context<'a>, slug: &str) -> Result<&'a AccountScope, ApiError> {
     let scope = scope(context);
     if scope.account.slug == slug { Ok(scope) } else { Err(ApiError::NotFound("account")) }
@@ -247,8 +247,8 @@ pub(super) async fn current_cursor(scope: &AccountScope) -> Result<String, ApiEr
 /// Returns an error if `after` is not a cursor of this stream.
 fn parse_position(after: Option<String>, stream: Stream) -> Result<Option<Position>, ApiError> {
     let position = |cursor: String| {
-        let wrong = || ApiError::invalid("after", "not a cursor of this subscription");
-        Position::parse(&cursor, stream).ok_or_else(wrong)
+        let invalid = || ApiError::invalid("after", "not a cursor of this subscription");
+        Position::parse(&cursor, stream).ok_or_else(invalid)
     };
     after.map(position).transpose()
 }

@@ -83,7 +83,7 @@ impl AppendSubscription {
             name = "match",
             desc = "A text that the message or the traceback must contain, ignoring case. Null for all errors."
         )]
-        words: Option<String>,
+        search_text: Option<String>,
         #[graphql(
             desc = "A `cursor` of this subscription, or a `liveCursor`. Items that arrived after it are sent \
                     first. Null to start from now."
@@ -93,11 +93,12 @@ impl AppendSubscription {
         let plan = async {
             let scope = require_account(context, &account)?;
             check_text_list("types", types.as_deref(), MAX_VALUES)?;
-            let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Errors)?);
+            let (search_text, after) =
+                (parse_search_text(search_text)?, parse_position(after, Stream::Errors)?);
             let ids = resolve_cluster_ids(scope, ids).await?;
             let clusters = clusters.unwrap_or_default().check(scope).await?;
-            let of = AccountErrors { clusters, at: ANY_TIME, origin: origin.map(Into::into), types };
-            let selection = RowSelection::Errors(of, words);
+            let errors = AccountErrors { clusters, at: ANY_TIME, origin: origin.map(Into::into), types };
+            let selection = RowSelection::Errors(errors, search_text);
             Ok(SubscriptionPlan::new(selection, ids, after))
         };
         resolve(context, ErrorBatch::of, plan).await
@@ -153,7 +154,7 @@ impl AppendSubscription {
             name = "match",
             desc = "A text that the line must contain, ignoring case. Null for all lines."
         )]
-        words: Option<String>,
+        search_text: Option<String>,
         #[graphql(
             desc = "A `cursor` of this subscription, or a `liveCursor`. Items that arrived after it are sent \
                     first. Null to start from now."
@@ -164,12 +165,13 @@ impl AppendSubscription {
             let scope = require_account(context, &account)?;
             check_text_list("levels", levels.as_deref(), 20)?;
             check_max_len("sources", sources.as_deref(), 20)?;
-            let (words, after) = (parse_search_text(words)?, parse_position(after, Stream::Logs)?);
+            let (search_text, after) =
+                (parse_search_text(search_text)?, parse_position(after, Stream::Logs)?);
             let ids = resolve_cluster_ids(scope, ids).await?;
             let sources = sources.map(|sources| sources.into_iter().map(Into::into).collect());
             let filter = LogFilter { levels, sources, ..LogFilter::default() };
             let clusters = clusters.unwrap_or_default().check(scope).await?;
-            let selection = RowSelection::Logs(AccountLogs { clusters, at: ANY_TIME, filter }, words);
+            let selection = RowSelection::Logs(AccountLogs { clusters, at: ANY_TIME, filter }, search_text);
             Ok(SubscriptionPlan::new(selection, ids, after))
         };
         resolve(context, LogBatch::of, plan).await
@@ -177,7 +179,7 @@ impl AppendSubscription {
 }
 
 /// Returns the text to search for, in lower case; `None` if it is empty.
-fn parse_search_text(words: Option<String>) -> Result<Option<String>, ApiError> {
-    words.iter().try_for_each(|words| check_text("match", words))?;
-    Ok(words.filter(|words| !words.is_empty()).map(|words| words.to_lowercase()))
+fn parse_search_text(text: Option<String>) -> Result<Option<String>, ApiError> {
+    text.iter().try_for_each(|text| check_text("match", text))?;
+    Ok(text.filter(|text| !text.is_empty()).map(|text| text.to_lowercase()))
 }

@@ -67,12 +67,13 @@ impl LogLine {
         self.row.worker.as_deref()
     }
 
-    /// The UUID of that worker. Null for a scheduler, and if unknown.
+    /// The UUID of the worker that wrote the line, or whose nanny wrote it. Null for a scheduler, and if
+    /// unknown.
     async fn worker_id(&self) -> Option<String> {
         self.row.worker_id.map(|worker| worker.to_string())
     }
 
-    /// The worker. Null for a scheduler, and if unknown.
+    /// The worker that wrote the line, or whose nanny wrote it. Null for a scheduler, and if unknown.
     async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
         Worker::find_optional(&self.scope, self.row.cluster_id, self.row.worker_id).await
     }
@@ -125,33 +126,33 @@ pub(crate) struct LogArguments {
     pub(crate) levels: Option<Vec<String>>,
     pub(crate) sources: Option<Vec<LogSource>>,
     pub(crate) worker_id: Option<ID>,
-    pub(crate) words: Option<String>,
+    pub(crate) search_text: Option<String>,
 }
 
 /// Returns a page of a cluster's log lines.
-pub(crate) async fn logs(
+pub(crate) async fn load_logs(
     scope: &AccountScope,
     cluster: ClusterId,
     arguments: LogArguments,
     page: PageArguments,
 ) -> Result<LogConnection, ApiError> {
-    let LogArguments { at, levels, sources, worker_id, words } = arguments;
+    let LogArguments { at, levels, sources, worker_id, search_text } = arguments;
     let worker = worker_id.map(|id| Worker::parse_id(scope, cluster, "workerId", &id)).transpose()?;
     let sources = sources.map(|sources| sources.into_iter().map(Source::from).collect());
     let parent = LogParent { cluster, at, filter: LogFilter { levels, sources, worker, processes: None } };
     let sort = LogSort::OldestFirst;
     let fields = LogListFields { scope: scope.clone(), lines: FacetRows::OfCluster(parent.clone()) };
-    let Some(words) = words.filter(|words| !words.is_empty()) else {
+    let Some(search_text) = search_text.filter(|text| !text.is_empty()) else {
         return Ok(load_connection(scope, parent, sort, page, LogLine::new).await?.with_fields(fields));
     };
     let request = page.request(scope, sort)?;
     scope.charge(QuotaKind::Searches, 1)?;
-    let found = scope.store.log_search(&parent, &words, sort, &request).await?;
+    let page = scope.store.log_search(&parent, &search_text, sort, &request).await?;
     let loader = Arc::clone(&scope.loader);
     let total = Box::new(move || {
         let (loader, parent) = (Arc::clone(&loader), parent.clone());
         let count = async move { Ok(loader.load_one(CountKey(parent, sort)).await?.unwrap_or_default()) };
         Box::pin(count) as _
     });
-    Ok(Connection::new(found, sort, |row| LogLine::new(scope, row), total).with_fields(fields))
+    Ok(Connection::new(page, sort, |row| LogLine::new(scope, row), total).with_fields(fields))
 }

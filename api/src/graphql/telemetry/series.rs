@@ -28,7 +28,7 @@ const DAY: i64 = 86_400_000;
 /// The longest period of a cluster's measurements in one response, in milliseconds.
 pub(crate) const MAX_CLUSTER_PERIOD: i64 = 31 * DAY;
 
-/// The least number of points that can be requested. One bucket may not cover a short period, because
+/// The minimum number of points that can be requested. One bucket may not cover a short period, because
 /// buckets begin at multiples of their width.
 const MIN_POINTS: i64 = 2;
 
@@ -57,9 +57,9 @@ pub(crate) struct WindowArguments {
 }
 
 impl SeriesArguments {
-    /// Reads the series of a cluster or worker that lived from `life.0` to `life.1`, batched with those
+    /// Loads the series of a cluster or worker that lived from `life.0` to `life.1`, batched with those
     /// of others.
-    pub(crate) async fn read(
+    pub(crate) async fn load(
         self,
         scope: &AccountScope,
         parent: SeriesParent,
@@ -78,73 +78,74 @@ impl SeriesArguments {
             Arc::new(Buckets::new(window, &[]))
         } else {
             let key = SeriesKey { parent, window, metrics: metrics.into_iter().collect() };
-            let nothing = || Arc::new(Buckets::new(window, &[]));
-            scope.loader.load_one(key).await?.unwrap_or_else(nothing)
+            let no_buckets = || Arc::new(Buckets::new(window, &[]));
+            scope.loader.load_one(key).await?.unwrap_or_else(no_buckets)
         };
-        Ok(requested.into_iter().map(|metric| series(metric, window, &buckets)).collect())
+        Ok(requested.into_iter().map(|metric| new_series(metric, window, &buckets)).collect())
     }
 }
 
 impl WindowArguments {
-    /// Returns the window of at most `longest` milliseconds for a cluster or worker that lived from `life.0`
-    /// to `life.1`. The width of its buckets is a multiple of `step` seconds, which is 1 or 15.
+    /// Returns the window of at most `max_period` milliseconds for a cluster or worker that lived from
+    /// `life.0` to `life.1`. The width of its buckets is a multiple of `width_unit` seconds, which is 1 or
+    /// 15.
     pub(crate) fn check(
         &self,
-        longest: i64,
+        max_period: i64,
         life: (DateTime<Utc>, DateTime<Utc>),
-        step: i64,
+        width_unit: i64,
     ) -> Result<Window, ApiError> {
-        let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
+        let invalid = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
         // The end is exclusive, and a measurement at the last moment belongs to the series.
         let to = self.to.map_or(life.1.timestamp_millis() + 1, |to| to.timestamp_millis());
         if let Some(seconds) = self.last_seconds.map(i64::from) {
             if self.from.is_some() {
-                return Err(refused("lastSeconds", "cannot be used together with 'from'".to_owned()));
+                return Err(invalid("lastSeconds", "cannot be used together with 'from'".to_owned()));
             }
-            if !(1..=longest / 1_000).contains(&seconds) {
-                return Err(refused("lastSeconds", format!("must be between 1 and {}", longest / 1_000)));
+            if !(1..=max_period / 1_000).contains(&seconds) {
+                return Err(invalid("lastSeconds", format!("must be between 1 and {}", max_period / 1_000)));
             }
             let from = life.0.timestamp_millis().max(to.saturating_sub(seconds * 1_000));
-            return Ok(self.divide(from, to, step)?.from_whole_bucket());
+            return Ok(self.divide(from, to, width_unit)?.from_whole_bucket());
         }
         let from = match self.from.map(|from| from.timestamp_millis()) {
             Some(from) if self.to.is_some() && from > to => {
-                return Err(refused("from", "must not be later than 'to'".to_owned()));
+                return Err(invalid("from", "must not be later than 'to'".to_owned()));
             }
-            Some(from) if to.saturating_sub(from) > longest => {
-                let days = longest / DAY;
-                return Err(refused("from", format!("must not be more than {days} days before the end")));
+            Some(from) if to.saturating_sub(from) > max_period => {
+                let days = max_period / DAY;
+                return Err(invalid("from", format!("must not be more than {days} days before the end")));
             }
             Some(from) => from,
-            None => life.0.timestamp_millis().max(to.saturating_sub(longest)),
+            None => life.0.timestamp_millis().max(to.saturating_sub(max_period)),
         };
-        self.divide(from, to, step)
+        self.divide(from, to, width_unit)
     }
 
     /// Divides a period into buckets.
-    fn divide(&self, from: i64, to: i64, step: i64) -> Result<Window, ApiError> {
-        let refused = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
+    fn divide(&self, from: i64, to: i64, width_unit: i64) -> Result<Window, ApiError> {
+        let invalid = |argument, reason: String| ApiError::InvalidArgument { argument, reason };
         if let Some(points) = self.max_points.map(i64::from) {
             if self.bucket_seconds.is_some() {
-                return Err(refused("maxPoints", "cannot be used together with 'bucketSeconds'".to_owned()));
+                return Err(invalid("maxPoints", "cannot be used together with 'bucketSeconds'".to_owned()));
             }
             if !(MIN_POINTS..=MAX_POINTS).contains(&points) {
-                return Err(refused("maxPoints", format!("must be between {MIN_POINTS} and {MAX_POINTS}")));
+                return Err(invalid("maxPoints", format!("must be between {MIN_POINTS} and {MAX_POINTS}")));
             }
-            return Ok(Window::with_at_most(points, from, to).at_least_seconds(step));
+            return Ok(Window::with_at_most(points, from, to).at_least_seconds(width_unit));
         }
-        let bucket = self.bucket_seconds.map(i64::from);
-        if bucket.is_some_and(|seconds| seconds < 1) {
-            return Err(refused("bucketSeconds", format!("must be at least {step}")));
+        let width = self.bucket_seconds.map(i64::from);
+        if width.is_some_and(|seconds| seconds < 1) {
+            return Err(invalid("bucketSeconds", format!("must be at least {width_unit}")));
         }
-        if bucket.is_some_and(|seconds| seconds % step != 0) {
-            return Err(refused("bucketSeconds", format!("must be a multiple of {step}")));
+        if width.is_some_and(|seconds| seconds % width_unit != 0) {
+            return Err(invalid("bucketSeconds", format!("must be a multiple of {width_unit}")));
         }
         // All widths that are chosen here are multiples of 15 s if they are not shorter.
-        Window::new(from, to, bucket).map(|window| window.at_least_seconds(step)).map_err(
+        Window::new(from, to, width).map(|window| window.at_least_seconds(width_unit)).map_err(
             |TooManyPoints { least_seconds }| {
-                let least = (least_seconds + step - 1) / step * step;
-                refused("bucketSeconds", format!("must be at least {least} for this period"))
+                let min_width = (least_seconds + width_unit - 1) / width_unit * width_unit;
+                invalid("bucketSeconds", format!("must be at least {min_width} for this period"))
             },
         )
     }
@@ -170,22 +171,22 @@ pub(crate) async fn load_measurements_of(
     bucket_seconds: i64,
     metrics: &[Metric],
 ) -> Result<Vec<Arc<Buckets>>, ApiError> {
-    let too_much = ApiError::LimitExceeded(
+    let limit_error = ApiError::LimitExceeded(
         "the series and answers of the query are too much for one response: request fewer clusters or workers",
     );
     // The end is exclusive, and a measurement at the last moment belongs to the series.
     let (from, to) = (from.timestamp_millis(), until.timestamp_millis() + 1);
-    let window = Window::new(from, to, Some(bucket_seconds)).map_err(|_| too_much.clone())?;
+    let window = Window::new(from, to, Some(bucket_seconds)).map_err(|_| limit_error.clone())?;
     if !parents.iter().all(|_| scope.charge_points(window.cost(metrics.len()))) {
-        return Err(too_much);
+        return Err(limit_error);
     }
     let key = |parent: &SeriesParent| SeriesKey { parent: *parent, window, metrics: metrics.to_vec() };
     let mut found = scope.loader.load_many(parents.iter().map(key)).await?;
-    let nothing = || Arc::new(Buckets::new(window, &[]));
-    Ok(parents.iter().map(|parent| found.remove(&key(parent)).unwrap_or_else(nothing)).collect())
+    let no_buckets = || Arc::new(Buckets::new(window, &[]));
+    Ok(parents.iter().map(|parent| found.remove(&key(parent)).unwrap_or_else(no_buckets)).collect())
 }
 
-fn series(metric: Metric, window: Window, buckets: &Buckets) -> Series {
+fn new_series(metric: Metric, window: Window, buckets: &Buckets) -> Series {
     let step_seconds = i32::try_from(window.width_seconds()).unwrap_or(i32::MAX);
     let time = |at: i64| DateTime::from_timestamp_millis(at).unwrap_or_default();
     let point = |(at, bucket): (i64, Bucket)| SeriesPoint {
@@ -199,11 +200,11 @@ fn series(metric: Metric, window: Window, buckets: &Buckets) -> Series {
         unit: metric.unit().into(),
         bucket_seconds: step_seconds,
         points: InlineList(buckets.of(metric).map(point).collect()),
-        columns: Inline(columns(step_seconds, buckets.dense(metric))),
+        columns: Inline(new_columns(step_seconds, buckets.dense(metric))),
     }
 }
 
-fn columns(step_seconds: i32, dense: Option<(i64, Vec<Option<Bucket>>)>) -> SeriesColumns {
+fn new_columns(step_seconds: i32, dense: Option<(i64, Vec<Option<Bucket>>)>) -> SeriesColumns {
     let (started_at, buckets) = match dense {
         Some((at, buckets)) => (DateTime::from_timestamp_millis(at), buckets),
         None => (None, Vec::new()),
@@ -226,7 +227,8 @@ pub(crate) struct Series {
     metric: SampleMetric,
     /// The unit of the values.
     unit: SampleUnit,
-    /// The width of a bucket, in seconds. Each bucket is one point.
+    /// The width of a bucket, in seconds: as requested, or as chosen by the server. Each bucket with
+    /// measurements is one point.
     bucket_seconds: i32,
     /// The points, in the order of time. A bucket without measurements has no point. Integers are exact,
     /// other values have seven significant digits.
@@ -243,7 +245,7 @@ pub(crate) struct SeriesColumns {
     /// The start of the first bucket: a multiple of `stepSeconds` since 1970-01-01 UTC. Null if there are
     /// no measurements.
     started_at: Option<DateTime<Utc>>,
-    /// The width of a bucket, in seconds, as in `bucketSeconds`.
+    /// The width of a bucket, in seconds: always equal to `Series.bucketSeconds`.
     step_seconds: i32,
     /// The means of the measurements, in the unit of the series. Means that are no integers are rounded to
     /// seven significant digits, those above 10,000,000 to integers.
@@ -383,13 +385,13 @@ impl Loader<SeriesKey> for StoreReader {
     type Error = Arc<StoreError>;
 
     async fn load(&self, keys: &[SeriesKey]) -> Result<HashMap<SeriesKey, Self::Value>, Self::Error> {
-        // Requests for the same metrics are read together, whatever their periods.
-        let mut alike: HashMap<&[Metric], Vec<&SeriesKey>> = HashMap::new();
+        // Series of the same metrics are read in one statement, even if their periods differ.
+        let mut keys_by_metrics: HashMap<&[Metric], Vec<&SeriesKey>> = HashMap::new();
         for key in keys {
-            alike.entry(&key.metrics).or_default().push(key);
+            keys_by_metrics.entry(&key.metrics).or_default().push(key);
         }
         let mut found = HashMap::new();
-        for (metrics, keys) in alike {
+        for (metrics, keys) in keys_by_metrics {
             let parents: Vec<_> = keys.iter().map(|key| (key.parent, key.window)).collect();
             let series = self.0.series(&parents, metrics).await?;
             found.extend(keys.into_iter().cloned().zip(series.into_iter().map(Arc::new)));

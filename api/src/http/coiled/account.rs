@@ -34,14 +34,14 @@ pub(super) async fn usage(
     PathParams(workspace): PathParams<String>,
     headers: HeaderMap,
 ) -> Result<Json<Program>, Problem> {
-    let viewer = state.signed_in(&headers).await?;
-    let is_opened = workspace == viewer.account().slug
+    let viewer = state.authenticate_user(&headers).await?;
+    let is_accessible = workspace == viewer.account().slug
         || workspace == NO_WORKSPACE
         || accessible_memberships(&state, &viewer)
             .await?
             .iter()
             .any(|current| current.account.slug == workspace);
-    if is_opened { Ok(Json(Program::OPEN)) } else { Err(Problem::not_found()) }
+    if is_accessible { Ok(Json(Program::OPEN)) } else { Err(Problem::not_found()) }
 }
 
 /// The totals of the account's running clusters.
@@ -70,11 +70,11 @@ pub(super) struct CoresBody {
 pub(super) async fn cores(request: CoiledRequest) -> Result<Response, Problem> {
     request
         .answer(async |request| {
-            let in_use = request.store.load_running_totals().await?;
+            let totals = request.store.load_running_totals().await?;
             Ok(CoiledResponse::one(CoresBody {
-                cores: in_use.threads.unwrap_or(0),
-                workers: in_use.workers.unwrap_or(0),
-                clusters: in_use.clusters,
+                cores: totals.threads.unwrap_or(0),
+                workers: totals.workers.unwrap_or(0),
+                clusters: totals.clusters,
             }))
         })
         .await

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// The number of values in a row, for its cost.
-const VALUES: u64 = 40;
+const VALUES_PER_ROW: u64 = 40;
 
 /// The number of pages that are prefetched for a client that requested a prefetched page: producing a
 /// page takes the server longer than reading it takes the client.
@@ -151,37 +151,40 @@ pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
             let users = request.users().await?;
             let filter = ClusterFilter { users: users.clone(), started_in, ..ClusterFilter::default() };
             let account = request.caller.viewer.account_id();
-            let wanted = PageKey { account, users, since: request.parameter("since"), slice };
-            let (page, ahead) = match request.state.clusters_ahead.take(&wanted).await {
+            let page_key = PageKey { account, users, since: request.parameter("since"), slice };
+            let (page, prefetch_count) = match request.state.cluster_prefetcher.take(&page_key).await {
                 Some(page) => (page, PREFETCHED_PAGES),
-                None => (page_of(request.store.clone(), filter.clone(), slice).await?, 1),
+                None => (load_page(request.store.clone(), filter.clone(), slice).await?, 1),
             };
             if page.rows == slice.limit {
-                for slice in paging::behind(slice).take(ahead) {
-                    let next = page_of(request.store.clone(), filter.clone(), slice);
-                    request.state.clusters_ahead.begin(PageKey { slice, ..wanted.clone() }, next);
+                for slice in paging::following_slices(slice).take(prefetch_count) {
+                    let next = load_page(request.store.clone(), filter.clone(), slice);
+                    request.state.cluster_prefetcher.start(PageKey { slice, ..page_key.clone() }, next);
                 }
             }
-            Ok(CoiledResponse { cost: VALUES * page.rows + paging::cost(slice), body: page.json })
+            Ok(CoiledResponse {
+                cost: VALUES_PER_ROW * page.rows + paging::offset_cost(slice),
+                body: page.json,
+            })
         })
         .await
 }
 
-/// A page of clusters in the form in which it is sent.
+/// A page of clusters, encoded for the response.
 pub(super) struct Page {
     rows: u64,
     json: Box<RawValue>,
 }
 
-async fn page_of(store: AccountStore, filter: ClusterFilter, slice: Slice) -> Result<Page, Problem> {
+async fn load_page(store: AccountStore, filter: ClusterFilter, slice: Slice) -> Result<Page, Problem> {
     let (rows, rates) = tokio::try_join!(store.cluster_slice(&filter, slice), store.cost_rates())?;
-    let rows = in_words(&store, rows, &RateCard::new(rates)).await?;
+    let rows = convert_rows(&store, rows, &RateCard::new(rates)).await?;
     let json = serde_json::value::to_raw_value(&rows).map_err(|error| StoreError::damaged(&error))?;
     Ok(Page { rows: rows.len() as u64, json })
 }
 
 /// Converts clusters to the client's format.
-async fn in_words(
+async fn convert_rows(
     store: &AccountStore,
     rows: Vec<Model>,
     rates: &RateCard,
@@ -194,19 +197,19 @@ async fn in_words(
     let users: Vec<UserId> = users.into_iter().collect();
     let (users, mut usage) =
         tokio::try_join!(store.users_by_id(&users), store.paid_usage_by_cluster_and_day(&ids))?;
-    let in_words = rows.into_iter().map(|row| {
+    let converted = rows.into_iter().map(|row| {
         let user = row.user_id.and_then(|id| users.get(&id)).map(|user| user.name.clone());
         let days = usage.remove(&row.id).unwrap_or_default();
         let costs = rates.cost(days.iter().map(|(day, usage)| (*day, usage)));
         ClusterRow::new(row, user, &costs)
     });
-    Ok(in_words.collect())
+    Ok(converted.collect())
 }
 
 impl ClusterRow {
     fn new(row: Model, user: Option<String>, costs: &[cost::Cost]) -> Self {
         let state = State::from(&row);
-        let of_one_currency = costs.windows(2).all(|two| two[0].currency == two[1].currency);
+        let has_one_currency = costs.windows(2).all(|pair| pair[0].currency == pair[1].currency);
         let nanos = costs.iter().map(|cost| cost.nanos).sum();
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact")]
         let duration = row.duration_ms as f64 / 1e3;
@@ -243,8 +246,8 @@ impl ClusterRow {
             thread_seconds: row.total_thread_seconds,
             compute_seconds: row.total_compute_seconds,
             transfer_seconds: row.total_transfer_seconds,
-            cost: of_one_currency.then(|| cost::amount(nanos)),
-            currency: costs.first().filter(|_| of_one_currency).map(|cost| cost.currency.clone()),
+            cost: has_one_currency.then(|| cost::amount(nanos)),
+            currency: costs.first().filter(|_| has_one_currency).map(|cost| cost.currency.clone()),
             costs: costs.iter().map(CostRow::from).collect(),
         }
     }
@@ -318,9 +321,10 @@ pub(super) async fn set_desired_state(
 ) -> Result<Response, Problem> {
     request
         .answer(async |request| {
-            let received =
-                body::check_headers(&headers, LIMITS)?.receive(body, request.state.timeouts.body).await?;
-            let DesiredStateBody { desired_status } = received.parse().await?;
+            let received_body = body::check_headers(&headers, LIMITS)?
+                .receive(body, request.state.timeouts.body_timeout)
+                .await?;
+            let DesiredStateBody { desired_status } = received_body.parse().await?;
             let state = match desired_status {
                 DesiredStatus::Running => DesiredState::Running,
                 DesiredStatus::Stopped => DesiredState::Stopped,
@@ -339,14 +343,14 @@ pub(super) async fn set_desired_state_in_store(
     let action = Action::SetDesiredState;
     let owner = request.authorize_own(Permission::StopCluster, action).await?;
     let id = request.path("id").parse().map_err(|_| no_cluster())?;
-    let wish = DesiredStateRequest {
+    let change = DesiredStateRequest {
         state,
         user: Some(request.caller.viewer.user_id()),
         owner,
         reason,
         at: request.state.clock.timestamp(),
     };
-    match request.store.request_desired_state(id, wish).await? {
+    match request.store.request_desired_state(id, change).await? {
         ChangeOutcome::Done(_) => Ok(CoiledResponse { body: Map::new(), cost: AUDIT_ENTRY_COST }),
         ChangeOutcome::NotOwner => Err(request.deny(action, Target::Cluster(id), Denial::NotOwner).await?),
         ChangeOutcome::Missing => Err(no_cluster()),

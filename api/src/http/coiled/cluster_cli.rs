@@ -24,13 +24,13 @@ use crate::{
 };
 
 /// The number of values in a row of the list, and in a process, for its cost.
-const VALUES: u64 = 10;
+const VALUES_PER_ROW: u64 = 10;
 
 /// The number of workers of a cluster, the most recently joined ones.
 const MAX_WORKERS: u64 = 1_000;
 
 /// The mask of a worker's number: JavaScript, and thus the client's Python, keeps this many bits.
-const NUMBER: u64 = (1 << 52) - 1;
+const NUMBER_MASK: u64 = (1 << 52) - 1;
 
 /// The state of a cluster or a process.
 #[derive(Serialize, ToSchema)]
@@ -135,19 +135,19 @@ pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
     request
         .answer(async |request| {
             let slice = paging::slice(request)?;
-            let mine = match request.parameter("just_mine").as_deref() {
+            let is_own_only = match request.parameter("just_mine").as_deref() {
                 None | Some("0") => false,
                 Some("1") => true,
                 Some(_) => return Err(Problem::parameter("just_mine", "must be 0 or 1")),
             };
-            let users = mine.then(|| vec![request.caller.viewer.user_id()]);
+            let users = is_own_only.then(|| vec![request.caller.viewer.user_id()]);
             let filter = ClusterFilter {
                 users,
                 name_or_scheduler_id: request.parameter("name"),
                 ..ClusterFilter::default()
             };
             let rows = request.store.cluster_slice(&filter, slice).await?;
-            Ok(CoiledResponse::slice(rows.iter().map(ClusterSummary::from).collect(), VALUES, slice))
+            Ok(CoiledResponse::slice(rows.iter().map(ClusterSummary::from).collect(), VALUES_PER_ROW, slice))
         })
         .await
 }
@@ -202,7 +202,7 @@ pub(super) async fn details(request: CoiledRequest) -> Result<Response, Problem>
         .answer(async |request| {
             let row = request.cluster(request.path("id")).await?;
             let workers = workers(request, row.id).await?;
-            let cost = VALUES * workers.len() as u64;
+            let cost = VALUES_PER_ROW * workers.len() as u64;
             let body = ClusterDetails {
                 cluster: ClusterSummary::from(&row),
                 scheduler: ProcessBody::scheduler(&row),
@@ -269,13 +269,15 @@ pub(super) async fn address(request: CoiledRequest) -> Result<Response, Problem>
             let row = request.cluster(request.path("id")).await?;
             let worker = match request.parameter("worker") {
                 None => None,
-                Some(wanted) => {
+                Some(requested) => {
                     let workers = workers(request, row.id).await?;
-                    let is_wanted = |worker: &&worker::Model| {
-                        worker.name == wanted || host(&worker.address) == wanted || worker.address == wanted
+                    let is_requested = |worker: &&worker::Model| {
+                        worker.name == requested
+                            || host(&worker.address) == requested
+                            || worker.address == requested
                     };
                     // The most recently joined one of several matching workers.
-                    let found = workers.iter().rev().find(is_wanted);
+                    let found = workers.iter().rev().find(is_requested);
                     Some(found.ok_or_else(|| Problem::missing("worker not found"))?.address.clone())
                 }
             };
@@ -310,7 +312,7 @@ fn lost_reason(row: &Model) -> String {
 impl From<&Model> for ClusterSummary {
     fn from(row: &Model) -> Self {
         let state = State::from(row);
-        let (word, reason) = match state {
+        let (state_name, reason) = match state {
             State::Starting => ("starting", None),
             State::Running => ("ready", None),
             State::Idle => ("ready", Some("it has no work".to_owned())),
@@ -324,7 +326,7 @@ impl From<&Model> for ClusterSummary {
             created: iso(row.started_at.0),
             updated: iso(row.last_seen_at.0),
             current_state: StateBody {
-                state: word,
+                state: state_name,
                 reason: reason.unwrap_or_default(),
                 updated: iso(row.closed_at.unwrap_or(row.reported_at).0),
             },
@@ -359,7 +361,7 @@ impl ProcessBody {
             Some(End::Closed | End::Unknown) | None => ("stopped", String::new()),
         });
         // A worker whose end was not reported ended with its cluster.
-        let gone = || (cluster.status != Status::Running).then(|| ("stopped", String::new()));
+        let cluster_end = || (cluster.status != Status::Running).then(|| ("stopped", String::new()));
         let updated = row.ended_at.or(row.last_seen_at).unwrap_or(cluster.reported_at);
         Self::new(Process {
             name: row.name.clone(),
@@ -367,14 +369,14 @@ impl ProcessBody {
             created: iso(row.started_at.0),
             address: Some(host(&row.address).to_owned()),
             updated: iso(updated.0),
-            end: end.or_else(gone),
+            end: end.or_else(cluster_end),
         })
     }
 
     fn new(process: Process) -> Self {
         let Process { name, instance: (number, instance_name), created, address, updated, end } = process;
-        let state = |otherwise| {
-            let (state, reason) = end.clone().unwrap_or((otherwise, String::new()));
+        let state = |running_state| {
+            let (state, reason) = end.clone().unwrap_or((running_state, String::new()));
             StateBody { state, reason, updated: updated.clone() }
         };
         Self {
@@ -408,12 +410,12 @@ struct Process {
 /// Returns the host of a Dask address without its protocol and port. Returns an address of another form
 /// unchanged.
 fn host(address: &str) -> &str {
-    let behind = address.split_once("://").map_or(address, |(_, behind)| behind);
-    match behind.rsplit_once(':') {
+    let host_and_port = address.split_once("://").map_or(address, |(_, host_and_port)| host_and_port);
+    match host_and_port.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
             host.trim_start_matches('[').trim_end_matches(']')
         }
-        _ => behind,
+        _ => host_and_port,
     }
 }
 
@@ -433,7 +435,7 @@ pub(super) fn parse_instance_name(name: &str) -> Option<(ClusterId, Option<Worke
 /// random. The scheduler has its cluster's number.
 pub(super) fn instance_number(worker: WorkerId) -> i64 {
     let (high, low) = worker.0.as_u64_pair();
-    i64::try_from((high ^ low) & NUMBER).unwrap_or(i64::MAX)
+    i64::try_from((high ^ low) & NUMBER_MASK).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

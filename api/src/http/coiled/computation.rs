@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The number of values in a row, and in each of its task groups, for its cost.
-const VALUES: u64 = 15;
+const VALUES_PER_ROW: u64 = 15;
 
 /// The number of task groups of a computation, the first seen ones.
 const MAX_TASK_GROUPS: u64 = 50;
@@ -164,15 +164,15 @@ async fn list(request: CoiledRequest) -> Result<Response, Problem> {
             let slice = Slice { limit: slice.limit.min(MAX_ROWS), ..slice };
             let cluster = request.cluster(request.path("id")).await?;
             let rows = request.store.computation_slice(cluster.id, slice).await?;
-            let body = in_words(&request.store, &cluster, rows).await?;
+            let body = convert_rows(&request.store, &cluster, rows).await?;
             let objects: usize = body.iter().map(|row| 1 + row.spans.len() + row.task_groups.len()).sum();
-            Ok(CoiledResponse { cost: VALUES * objects as u64 + paging::cost(slice), body })
+            Ok(CoiledResponse { cost: VALUES_PER_ROW * objects as u64 + paging::offset_cost(slice), body })
         })
         .await
 }
 
 /// Converts computations to the client's format, with a fixed number of statements per page.
-async fn in_words(
+async fn convert_rows(
     store: &AccountStore,
     cluster: &cluster::Model,
     rows: Vec<Model>,
@@ -181,17 +181,17 @@ async fn in_words(
         return Ok(Vec::new());
     }
     let parents: Vec<_> = rows.iter().map(|row| TaskGroupParent::Computation(cluster.id, row.id)).collect();
-    let failures: Vec<_> = rows.iter().map(|row| ErrorParent::Computation(cluster.id, row.id)).collect();
-    let first = PageRequest::from(End::First, MAX_TASK_GROUPS);
+    let error_parents: Vec<_> = rows.iter().map(|row| ErrorParent::Computation(cluster.id, row.id)).collect();
+    let page_request = PageRequest::from(End::First, MAX_TASK_GROUPS);
     let (groups, counts, errors, spans, code) = tokio::try_join!(
-        store.task_group_pages(&parents, TaskGroupSort::OldestFirst, &first),
+        store.task_group_pages(&parents, TaskGroupSort::OldestFirst, &page_request),
         store.task_group_counts(&parents),
-        store.error_counts(&failures),
-        spans(store, cluster, &rows),
-        snippets(store, &rows)
+        store.error_counts(&error_parents),
+        load_spans(store, cluster, &rows),
+        load_snippets(store, &rows)
     )?;
-    let in_words = rows.into_iter().zip(groups).zip(parents.iter().zip(&failures));
-    let in_words = in_words.map(|((row, groups), (parent, failure))| {
+    let related = rows.into_iter().zip(groups).zip(parents.iter().zip(&error_parents));
+    let converted = related.map(|((row, groups), (parent, error_parent))| {
         // A running computation stops, as far as is known, at the cluster's last report.
         let stop = row.stopped_at.unwrap_or(cluster.reported_at).0.max(row.started_at.0);
         let groups: Vec<task_group::Model> = groups.rows.into_iter().map(|(_, group)| group).collect();
@@ -199,23 +199,23 @@ async fn in_words(
             id: row.id.to_string(),
             cluster_id: cluster.id.0,
             scheduler_id: cluster.id.0,
-            state: word(row.state),
+            state: state_name(row.state),
             start: iso(row.started_at.0),
             stop: iso(stop),
             duration: (stop - row.started_at.0).as_seconds_f64(),
-            code: joined(&row.code, &code),
+            code: join_snippets(&row.code, &code),
             spans: row.span_ids.0.iter().filter_map(|span| spans.get(span)).cloned().collect(),
             n_tasks: groups.iter().map(|group| group.tasks).fold(0, i64::saturating_add),
-            n_errors: errors.get(failure).copied().unwrap_or(0),
+            n_errors: errors.get(error_parent).copied().unwrap_or(0),
             n_task_groups: counts.get(parent).copied().unwrap_or(0),
             task_groups: groups.into_iter().map(TaskGroupRow::from).collect(),
         }
     });
-    Ok(in_words.collect())
+    Ok(converted.collect())
 }
 
 /// Returns the spans of computations.
-async fn spans(
+async fn load_spans(
     store: &AccountStore,
     cluster: &cluster::Model,
     rows: &[Model],
@@ -225,14 +225,14 @@ async fn spans(
         return Ok(HashMap::new());
     }
     let ids: Vec<_> = ids.into_iter().map(|span| (cluster.id, span)).collect();
-    let found = store.spans_by_id(&ids).await?.into_iter();
-    Ok(found.map(|span| (span.id, SpanRow { id: span.id.to_string(), name: span.path.0 })).collect())
+    let spans = store.spans_by_id(&ids).await?.into_iter();
+    Ok(spans.map(|span| (span.id, SpanRow { id: span.id.to_string(), name: span.path.0 })).collect())
 }
 
 /// Returns the code snippets of computations by their hashes. Snippets that are missing or cannot be
 /// decrypted are left out.
-async fn snippets(store: &AccountStore, rows: &[Model]) -> Result<HashMap<String, String>, StoreError> {
-    let hashes: BTreeSet<&str> = rows.iter().flat_map(|row| hashes(&row.code)).collect();
+async fn load_snippets(store: &AccountStore, rows: &[Model]) -> Result<HashMap<String, String>, StoreError> {
+    let hashes: BTreeSet<&str> = rows.iter().flat_map(|row| snippet_hashes(&row.code)).collect();
     let hashes: Vec<String> = hashes.into_iter().take(MAX_SNIPPETS).map(str::to_owned).collect();
     if hashes.is_empty() {
         return Ok(HashMap::new());
@@ -246,24 +246,24 @@ async fn snippets(store: &AccountStore, rows: &[Model]) -> Result<HashMap<String
     Ok(texts)
 }
 
-fn hashes(code: &CodeStacks) -> impl Iterator<Item = &str> {
+fn snippet_hashes(code: &CodeStacks) -> impl Iterator<Item = &str> {
     code.0.iter().flatten().filter_map(|frame| frame.hash.as_deref())
 }
 
 /// Joins the snippets of a computation, each once.
-fn joined(code: &CodeStacks, texts: &HashMap<String, String>) -> String {
-    let (mut joined, mut known) = (String::new(), BTreeSet::new());
-    for hash in hashes(code) {
-        let Some(text) = texts.get(hash).filter(|_| known.insert(hash)) else { continue };
-        if joined.len() >= LONG_CODE {
+fn join_snippets(code: &CodeStacks, texts: &HashMap<String, String>) -> String {
+    let (mut text, mut seen_hashes) = (String::new(), BTreeSet::new());
+    for hash in snippet_hashes(code) {
+        let Some(snippet) = texts.get(hash).filter(|_| seen_hashes.insert(hash)) else { continue };
+        if text.len() >= LONG_CODE {
             break;
         }
-        if !joined.is_empty() {
-            joined.push_str("\n\n");
+        if !text.is_empty() {
+            text.push_str("\n\n");
         }
-        joined.push_str(text);
+        text.push_str(snippet);
     }
-    joined
+    text
 }
 
 impl From<task_group::Model> for TaskGroupRow {
@@ -284,7 +284,7 @@ impl From<task_group::Model> for TaskGroupRow {
     }
 }
 
-fn word(state: State) -> &'static str {
+fn state_name(state: State) -> &'static str {
     match state {
         State::Running => "running",
         State::Finished => "finished",

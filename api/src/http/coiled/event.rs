@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The number of values in a row, for its cost.
-const VALUES: u64 = 7;
+const VALUES_PER_ROW: u64 = 7;
 
 /// An event that Dask or a user logged with `log_event`.
 #[derive(Serialize, ToSchema)]
@@ -64,7 +64,7 @@ pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
             let cluster = request.cluster(request.path("id")).await?;
             let rows = request.store.event_slice(cluster.id, slice).await?;
             let rows = rows.into_iter().map(EventRow::try_from).collect::<Result<_, _>>()?;
-            Ok(CoiledResponse::<Vec<EventRow>>::slice(rows, VALUES, slice))
+            Ok(CoiledResponse::<Vec<EventRow>>::slice(rows, VALUES_PER_ROW, slice))
         })
         .await
 }

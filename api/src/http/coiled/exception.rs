@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The number of values in a row, for its cost.
-const VALUES: u64 = 20;
+const VALUES_PER_ROW: u64 = 20;
 
 /// A task that failed itself, after its last retry.
 #[derive(Serialize, ToSchema)]
@@ -105,29 +105,30 @@ pub(super) async fn list(request: CoiledRequest) -> Result<Response, Problem> {
                 (None, None) => None,
             };
             let clusters = ClusterFilter { users: request.users().await?, ..ClusterFilter::default() };
-            let of = AccountErrors { clusters, at: (request.since()?, None), ..AccountErrors::default() };
-            let rows = request.store.error_slice(&of, cluster, slice).await?;
-            Ok(CoiledResponse::slice(exception_rows(&request.store, rows).await?, VALUES, slice))
+            let filter = AccountErrors { clusters, at: (request.since()?, None), ..AccountErrors::default() };
+            let rows = request.store.error_slice(&filter, cluster, slice).await?;
+            Ok(CoiledResponse::slice(convert_rows(&request.store, rows).await?, VALUES_PER_ROW, slice))
         })
         .await
 }
 
 /// Converts errors to the client's format.
-async fn exception_rows(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ExceptionRow>, Problem> {
+async fn convert_rows(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<ExceptionRow>, Problem> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let clusters: BTreeSet<ClusterId> = rows.iter().map(|row| row.cluster_id).collect();
-    let clusters: Vec<ClusterId> = clusters.into_iter().collect();
-    let groups: BTreeSet<(ClusterId, TaskGroupId)> =
+    let cluster_ids: BTreeSet<ClusterId> = rows.iter().map(|row| row.cluster_id).collect();
+    let cluster_ids: Vec<ClusterId> = cluster_ids.into_iter().collect();
+    let group_ids: BTreeSet<(ClusterId, TaskGroupId)> =
         rows.iter().filter_map(|row| Some((row.cluster_id, row.task_group_id?))).collect();
-    let groups: Vec<_> = groups.into_iter().collect();
-    let ((clusters, users), groups) = tokio::try_join!(clusters_and_users(store, &clusters), async {
-        if groups.is_empty() { Ok(Vec::new()) } else { store.task_groups_by_id(&groups).await }
-    })?;
+    let group_ids: Vec<_> = group_ids.into_iter().collect();
+    let ((clusters, users), groups) =
+        tokio::try_join!(read_clusters_and_users(store, &cluster_ids), async {
+            if group_ids.is_empty() { Ok(Vec::new()) } else { store.task_groups_by_id(&group_ids).await }
+        })?;
     let groups: HashMap<_, _> =
         groups.into_iter().map(|group| ((group.cluster_id, group.id), group)).collect();
-    let exception_rows = rows.into_iter().map(|row| {
+    let converted = rows.into_iter().map(|row| {
         let cluster = clusters.get(&row.cluster_id);
         let user = cluster.and_then(|cluster| users.get(&cluster.user_id?));
         let group = row.task_group_id.and_then(|group| groups.get(&(row.cluster_id, group)));
@@ -159,17 +160,17 @@ async fn exception_rows(store: &AccountStore, rows: Vec<Model>) -> Result<Vec<Ex
             retries: row.retries,
         })
     });
-    Ok(exception_rows.collect::<Result<_, StoreError>>()?)
+    Ok(converted.collect::<Result<_, StoreError>>()?)
 }
 
 /// Returns the clusters with these ids and their users.
-async fn clusters_and_users(
+async fn read_clusters_and_users(
     store: &AccountStore,
     ids: &[ClusterId],
 ) -> Result<(HashMap<ClusterId, cluster::Model>, HashMap<UserId, user::Model>), StoreError> {
     let clusters = store.clusters_by_id(ids).await?;
-    let users: BTreeSet<UserId> = clusters.iter().filter_map(|cluster| cluster.user_id).collect();
-    let users: Vec<UserId> = users.into_iter().collect();
-    let users = store.users_by_id(&users).await?;
+    let user_ids: BTreeSet<UserId> = clusters.iter().filter_map(|cluster| cluster.user_id).collect();
+    let user_ids: Vec<UserId> = user_ids.into_iter().collect();
+    let users = store.users_by_id(&user_ids).await?;
     Ok((clusters.into_iter().map(|row| (row.id, row)).collect(), users))
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The number of values in a line, for its cost.
-const VALUES: u64 = 5;
+const VALUES_PER_ROW: u64 = 5;
 
 /// The number of processes in a request. The command line passes all processes that it received for a
 /// cluster.
@@ -33,7 +33,7 @@ const MAX_INSTANCES: usize = 1_001;
 const MAX_LINES: u64 = 1_000;
 
 /// The maximum length of the search text, in characters.
-const MAX_WORDS: usize = 1_000;
+const MAX_SEARCH_CHARACTERS: usize = 1_000;
 
 /// A log line.
 #[derive(Serialize, ToSchema)]
@@ -120,24 +120,27 @@ pub(super) async fn info(request: CoiledRequest) -> Result<Response, Problem> {
 pub(super) async fn of_cluster(request: CoiledRequest) -> Result<Response, Problem> {
     request
         .answer(async |request| {
-            let (dask, system) = (truth(request, "dask")?, truth(request, "system")?);
-            let from = milliseconds(request, "since_ms")?;
-            let to = milliseconds(request, "until_ms")?.map(|until| until.saturating_add(1));
-            let words = request.parameter("filter_pattern");
-            if words.as_ref().is_some_and(|words| words.chars().count() > MAX_WORDS) {
+            let (dask, system) = (parse_bool(request, "dask")?, parse_bool(request, "system")?);
+            let from = parse_milliseconds(request, "since_ms")?;
+            let to = parse_milliseconds(request, "until_ms")?.map(|until| until.saturating_add(1));
+            let search_text = request.parameter("filter_pattern");
+            if search_text
+                .as_ref()
+                .is_some_and(|search_text| search_text.chars().count() > MAX_SEARCH_CHARACTERS)
+            {
                 return Err(Problem::parameter("filter_pattern", "must have at most 1,000 characters"));
             }
-            let numbers = instances(request)?;
+            let numbers = requested_instances(request)?;
             let cluster = request.cluster(request.path("id")).await?;
             if system && !dask {
-                return Ok(CoiledResponse::list(Vec::new(), VALUES));
+                return Ok(CoiledResponse::list(Vec::new(), VALUES_PER_ROW));
             }
             let processes = match numbers {
                 None => None,
                 Some(numbers) => {
                     let workers = workers(request, cluster.id).await?.into_iter().map(|worker| worker.id);
-                    let is_asked_for = |worker: &WorkerId| numbers.contains(&instance_number(*worker));
-                    let workers = workers.filter(is_asked_for).collect();
+                    let is_requested = |worker: &WorkerId| numbers.contains(&instance_number(*worker));
+                    let workers = workers.filter(is_requested).collect();
                     Some(Processes { scheduler: numbers.contains(&cluster.id.0), workers })
                 }
             };
@@ -146,14 +149,14 @@ pub(super) async fn of_cluster(request: CoiledRequest) -> Result<Response, Probl
                 at: (from, to),
                 filter: LogFilter { processes, ..LogFilter::default() },
             };
-            let lines = request.store.log_extract(&parent, words.as_deref()).await.map_err(bounded)?;
+            let lines = request.store.log_extract(&parent, search_text.as_deref()).await.map_err(bounded)?;
             let row = |line: Model| {
                 let worker = line.worker_id.map(instance_number);
                 let is_scheduler = line.source == Source::Scheduler;
                 Ok(LogRow {
                     timestamp: line.logged_at.0,
                     instance_id: worker.or_else(|| is_scheduler.then_some(cluster.id.0)),
-                    message: message(&request.store, &line)?,
+                    message: format_message(&request.store, &line)?,
                     instance: match line.worker {
                         Some(worker) => worker,
                         None if is_scheduler => "scheduler".to_owned(),
@@ -161,7 +164,10 @@ pub(super) async fn of_cluster(request: CoiledRequest) -> Result<Response, Probl
                     },
                 })
             };
-            Ok(CoiledResponse::list(lines.into_iter().map(row).collect::<Result<_, StoreError>>()?, VALUES))
+            Ok(CoiledResponse::list(
+                lines.into_iter().map(row).collect::<Result<_, StoreError>>()?,
+                VALUES_PER_ROW,
+            ))
         })
         .await
 }
@@ -187,11 +193,11 @@ pub(super) async fn of_instance(request: CoiledRequest) -> Result<Response, Prob
         .answer(async |request| {
             let missing = || Problem::missing("instance not found");
             let (cluster, worker) = parse_instance_name(request.path("name")).ok_or_else(missing)?;
-            let is_there = match worker {
+            let exists = match worker {
                 None => !request.store.clusters_by_id(&[cluster]).await?.is_empty(),
                 Some(worker) => !request.store.workers_by_id(&[(cluster, worker)]).await?.is_empty(),
             };
-            if !is_there {
+            if !exists {
                 return Err(missing());
             }
             let processes = worker.is_none().then(|| Processes { scheduler: true, workers: Vec::new() });
@@ -200,19 +206,19 @@ pub(super) async fn of_instance(request: CoiledRequest) -> Result<Response, Prob
                 at: (None, None),
                 filter: LogFilter { worker, processes, ..LogFilter::default() },
             };
-            let last = PageRequest::from(End::Last, MAX_LINES);
-            let pages = request.store.log_pages(&[parent], LogSort::OldestFirst, &last).await?;
+            let page_request = PageRequest::from(End::Last, MAX_LINES);
+            let pages = request.store.log_pages(&[parent], LogSort::OldestFirst, &page_request).await?;
             let lines = pages.into_iter().flat_map(|page| page.rows).map(|(_, line)| {
-                let message = message(&request.store, &line)?;
+                let message = format_message(&request.store, &line)?;
                 Ok(InstanceLogRow { timestamp: line.logged_at.0, message })
             });
-            Ok(CoiledResponse::list(lines.collect::<Result<_, StoreError>>()?, VALUES))
+            Ok(CoiledResponse::list(lines.collect::<Result<_, StoreError>>()?, VALUES_PER_ROW))
         })
         .await
 }
 
 /// Formats a line as Dask does: the logger, the level and the text.
-fn message(store: &AccountStore, line: &Model) -> Result<String, StoreError> {
+fn format_message(store: &AccountStore, line: &Model) -> Result<String, StoreError> {
     let text = decrypted_or_none(store.log_message(line))?;
     let text = text.unwrap_or_else(|| "(the key this line is encrypted with is lost)".to_owned());
     let repeated = match line.repeated {
@@ -222,7 +228,7 @@ fn message(store: &AccountStore, line: &Model) -> Result<String, StoreError> {
     Ok(format!("{} - {} - {text}{repeated}", line.logger, line.level))
 }
 
-fn truth(request: &CoiledRequest, name: &str) -> Result<bool, Problem> {
+fn parse_bool(request: &CoiledRequest, name: &str) -> Result<bool, Problem> {
     match request.parameter(name).as_deref() {
         None | Some("False" | "false" | "0") => Ok(false),
         Some("True" | "true" | "1") => Ok(true),
@@ -230,7 +236,7 @@ fn truth(request: &CoiledRequest, name: &str) -> Result<bool, Problem> {
     }
 }
 
-fn milliseconds(request: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
+fn parse_milliseconds(request: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
     let Some(text) = request.parameter(name) else { return Ok(None) };
     let number = text.parse().map_err(|_| {
         Problem::parameter(name, "must be a whole number of milliseconds since 1970-01-01 UTC")
@@ -239,7 +245,7 @@ fn milliseconds(request: &CoiledRequest, name: &str) -> Result<Option<i64>, Prob
 }
 
 /// Returns the numbers of the requested processes.
-fn instances(request: &CoiledRequest) -> Result<Option<HashSet<i64>>, Problem> {
+fn requested_instances(request: &CoiledRequest) -> Result<Option<HashSet<i64>>, Problem> {
     let Some(text) = request.parameter("instance_ids") else { return Ok(None) };
     let numbers: Result<HashSet<i64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
     match numbers {

@@ -14,10 +14,10 @@ use crate::{
 };
 
 /// The longest range, in milliseconds.
-const LONGEST: i64 = 31 * 86_400_000;
+const MAX_RANGE_MS: i64 = 31 * 86_400_000;
 
 /// The cost in points of ten minutes of samples.
-const CHUNK: u64 = 4;
+const CHUNK_COST: u64 = 4;
 
 /// Ten minutes, in milliseconds.
 const CHUNK_MS: i64 = 600_000;
@@ -54,42 +54,44 @@ pub(super) async fn value(request: CoiledRequest) -> Result<Response, Problem> {
         .answer(async |request| {
             let metric =
                 coiled_query::metric(&request.parameter("query").unwrap_or_default()).ok_or_else(|| {
-                    let known = coiled_query::supported_queries().collect::<Vec<_>>().join(", ");
-                    let reason =
-                        format!("must be the name of a metric, such as cpu_cores, or one of these: {known}");
+                    let supported = coiled_query::supported_queries().collect::<Vec<_>>().join(", ");
+                    let reason = format!(
+                        "must be the name of a metric, such as cpu_cores, or one of these: {supported}"
+                    );
                     Problem::parameter("query", &reason)
                 })?;
             let over_time: TimeAggregation =
                 request.parameter("over_time").unwrap_or_default().parse().map_err(
                     |error: ParseAggregationError| Problem::parameter("over_time", &error.to_string()),
                 )?;
-            let given = (seconds(request, "start_ts")?, seconds(request, "end_ts")?);
+            let requested_range = (parse_seconds(request, "start_ts")?, parse_seconds(request, "end_ts")?);
             let cluster = request.cluster(request.path("id")).await?;
-            let (from, to) = life(&cluster);
-            let to = given.1.map_or(to, |end| end.min(to));
-            let from = given.0.map_or(from, |start| start.max(from)).max(to.saturating_sub(LONGEST));
+            let (from, to) = measurable_range(&cluster);
+            let to = requested_range.1.map_or(to, |end| end.min(to));
+            let from =
+                requested_range.0.map_or(from, |start| start.max(from)).max(to.saturating_sub(MAX_RANGE_MS));
             if from >= to {
                 return Ok(CoiledResponse::one(None));
             }
             let window = Window::of_seconds(from, to);
             let parent = SeriesParent::Cluster(cluster.id);
-            let read = request.store.series(&[(parent, window)], &[metric]).await?;
-            let body = read.first().and_then(|buckets| over_time.of(buckets, metric));
+            let series = request.store.series(&[(parent, window)], &[metric]).await?;
+            let body = series.first().and_then(|buckets| over_time.of(buckets, metric));
             let chunks = u64::try_from((to - from) / CHUNK_MS).unwrap_or(0);
-            Ok(CoiledResponse { body, cost: CHUNK * (chunks + 1) })
+            Ok(CoiledResponse { body, cost: CHUNK_COST * (chunks + 1) })
         })
         .await
 }
 
 /// Returns the range in which the cluster can have measurements, in milliseconds.
-fn life(row: &cluster::Model) -> (i64, i64) {
-    let last = row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0));
-    // The range includes the measurements of the cluster's last moment.
-    (row.started_at.timestamp_millis(), last.timestamp_millis() + 1)
+fn measurable_range(row: &cluster::Model) -> (i64, i64) {
+    let end = row.closed_at.map_or(row.reported_at.0, |closed| closed.0.max(row.reported_at.0));
+    // The range includes the measurements of the cluster's last millisecond.
+    (row.started_at.timestamp_millis(), end.timestamp_millis() + 1)
 }
 
 /// Parses a time in seconds, and returns it in milliseconds.
-fn seconds(request: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
+fn parse_seconds(request: &CoiledRequest, name: &str) -> Result<Option<i64>, Problem> {
     let Some(text) = request.parameter(name) else { return Ok(None) };
     let seconds = text.parse().ok().filter(|seconds: &f64| seconds.abs() <= 1e10);
     let seconds = seconds.ok_or_else(|| Problem::parameter(name, "must be seconds since 1970-01-01 UTC"))?;

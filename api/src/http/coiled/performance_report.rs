@@ -34,8 +34,8 @@ use crate::{
         pages::report_page,
     },
     store::{
-        AccountStore, MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportSort, ReportReader,
-        StoredReport,
+        AccountStore, MAX_REPORTS_OF_USER, NewPerformanceReport, PerformanceReportReader,
+        PerformanceReportSort, UploadOutcome,
         core::page::{End, PageRequest},
     },
 };
@@ -59,7 +59,7 @@ pub(super) const PIECE: usize = 256 << 10;
 const MAX_LISTED: u64 = 1_000;
 
 /// The number of values in a row of the list, for its cost.
-const VALUES: u64 = 8;
+const VALUES_PER_ROW: u64 = 8;
 
 /// The number of characters of a report's name that are kept.
 pub(super) const MAX_NAME: usize = 200;
@@ -148,23 +148,26 @@ pub(super) async fn store(
     if let Some(exceeded) = quotas.load_usage(&request.caller.viewer).await?.exceeded() {
         return Err(Problem::quota_exceeded(quotas.retry_after(&exceeded), exceeded.refusal()));
     }
-    let _place =
-        state.performance_reports_under_way.try_take(request.caller.viewer.holder()).map_err(|_| {
-            state.query_budget.charge_refusal(request.caller.limit_keys);
+    let _upload_slot =
+        state.performance_report_slots.try_take(request.caller.viewer.holder()).map_err(|_| {
+            state.query_limiter.charge_refusal(request.caller.limit_keys);
             Problem::unavailable("too many performance reports are being stored: try again later")
         })?;
     let id = PerformanceReportId(Uuid::now_v7());
-    let seal = |position, piece| sealed(request.store.clone(), id, position, piece);
-    let body = body::with_progress_timeout(body, MIN_PROGRESS, state.timeouts.body_progress);
-    let received =
-        tokio::time::timeout(BODY_TIMEOUT_FACTOR * state.timeouts.body, receive(&headers, body, seal)).await;
+    let seal = |position, piece| seal_piece(request.store.clone(), id, position, piece);
+    let body = body::with_progress_timeout(body, MIN_PROGRESS, state.timeouts.body_progress_timeout);
+    let result = tokio::time::timeout(
+        BODY_TIMEOUT_FACTOR * state.timeouts.body_timeout,
+        receive(&headers, body, seal),
+    )
+    .await;
     let Received { name, size, pieces } =
-        received.unwrap_or_else(|_| Err(Problem::timeout())).inspect_err(|_| {
-            // The report held a place that another one could have used.
-            state.query_budget.charge_refusal(request.caller.limit_keys);
+        result.unwrap_or_else(|_| Err(Problem::timeout())).inspect_err(|_| {
+            // The failed upload occupied a slot that another one could have used.
+            state.query_limiter.charge_refusal(request.caller.limit_keys);
         })?;
     state.report_admission.bytes.overdraw(request.caller.limit_keys, size);
-    let new = NewPerformanceReport {
+    let new_report = NewPerformanceReport {
         id,
         user: request.caller.viewer.user_id(),
         name,
@@ -173,17 +176,17 @@ pub(super) async fn store(
         at: state.clock.timestamp(),
         pieces: pieces.into(),
     };
-    match request.store.add_performance_report(new).await? {
-        StoredReport::Stored(row) => {
+    match request.store.add_performance_report(new_report).await? {
+        UploadOutcome::Stored(row) => {
             quotas.add(&request.caller.viewer, row.size_bytes, 0);
             let url = url(&request, &headers, row.id);
             Ok((StatusCode::CREATED, Json(ReportUrl { url })).into_response())
         }
-        StoredReport::Refused => Err(Problem::forbidden(
+        UploadOutcome::Refused => Err(Problem::forbidden(
             "REFUSED",
             "the account does not accept profiles, which performance reports contain",
         )),
-        StoredReport::TooMany => Err(Problem::conflict(format!(
+        UploadOutcome::TooMany => Err(Problem::conflict(format!(
             "you have reached the limit of {MAX_REPORTS_OF_USER} stored performance reports"
         ))),
     }
@@ -208,19 +211,19 @@ pub(super) async fn receive<Sealing: Future>(
     let limits = SizeLimit::new().whole_stream(MAX_BODY).per_field(MAX_BYTES);
     let chunks = body.into_data_stream();
     let mut form = Multipart::with_constraints(chunks, boundary, Constraints::new().size_limit(limits));
-    while let Some(mut field) = form.next_field().await.map_err(refused)? {
+    while let Some(mut field) = form.next_field().await.map_err(form_problem)? {
         if field.name() != Some("file") {
             continue;
         }
         let name = file_name(field.file_name().unwrap_or_default());
         let (mut pieces, mut piece, mut size) = (Vec::new(), Vec::with_capacity(PIECE), 0_u64);
-        while let Some(mut chunk) = field.chunk().await.map_err(refused)? {
+        while let Some(mut chunk) = field.chunk().await.map_err(form_problem)? {
             size += chunk.len() as u64;
             while !chunk.is_empty() {
                 piece.extend_from_slice(&chunk.split_to(chunk.len().min(PIECE - piece.len())));
                 if piece.len() == PIECE {
-                    let whole = std::mem::replace(&mut piece, Vec::with_capacity(PIECE));
-                    pieces.push(seal(pieces.len(), whole).await);
+                    let full_piece = std::mem::replace(&mut piece, Vec::with_capacity(PIECE));
+                    pieces.push(seal(pieces.len(), full_piece).await);
                 }
             }
         }
@@ -233,12 +236,17 @@ pub(super) async fn receive<Sealing: Future>(
 }
 
 /// Encrypts a piece, on a thread for long work.
-async fn sealed(store: AccountStore, id: PerformanceReportId, position: usize, piece: Vec<u8>) -> Encrypted {
+async fn seal_piece(
+    store: AccountStore,
+    id: PerformanceReportId,
+    position: usize,
+    piece: Vec<u8>,
+) -> Encrypted {
     let position = i64::try_from(position).unwrap_or(i64::MAX);
     run_blocking(move || store.seal_performance_report_piece(id, position, &piece)).await
 }
 
-fn refused(error: multer::Error) -> Problem {
+fn form_problem(error: multer::Error) -> Problem {
     use multer::Error::{FieldSizeExceeded, StreamReadFailed, StreamSizeExceeded};
     match error {
         FieldSizeExceeded { .. } | StreamSizeExceeded { .. } => {
@@ -273,8 +281,10 @@ pub(super) async fn list(request: CoiledRequest, headers: HeaderMap) -> Result<R
     request
         .answer(async |request| {
             let page_request = PageRequest::from(End::First, MAX_LISTED);
-            let (reader, sort) =
-                (ReportReader::from_viewer(&request.caller.viewer), PerformanceReportSort::NewestFirst);
+            let (reader, sort) = (
+                PerformanceReportReader::from_viewer(&request.caller.viewer),
+                PerformanceReportSort::NewestFirst,
+            );
             let page = request.store.performance_report_page(reader, sort, &page_request).await?;
             let rows: Vec<Model> = page.rows.into_iter().map(|(_, row)| row).collect();
             let users: Vec<_> = rows.iter().map(|row| row.user_id).collect();
@@ -288,7 +298,7 @@ pub(super) async fn list(request: CoiledRequest, headers: HeaderMap) -> Result<R
                 created: iso(row.created_at.0),
                 filename: row.name,
             };
-            Ok(CoiledResponse::list(rows.into_iter().map(row).collect(), VALUES))
+            Ok(CoiledResponse::list(rows.into_iter().map(row).collect(), VALUES_PER_ROW))
         })
         .await
 }

@@ -39,13 +39,13 @@ pub(super) struct PageKey {
 
 /// A page that is being produced, or is ready.
 struct PrefetchedPage {
-    begun: Instant,
+    started_at: Instant,
     page: JoinHandle<Option<Page>>,
 }
 
 impl PrefetchedPage {
     fn is_fresh(&self) -> bool {
-        self.begun.elapsed() <= PREFETCH_MAX_AGE
+        self.started_at.elapsed() <= PREFETCH_MAX_AGE
     }
 }
 
@@ -58,39 +58,39 @@ impl Drop for PrefetchedPage {
 /// The prefetched pages.
 pub(crate) struct PagePrefetcher {
     /// The timeout for producing a page.
-    patience: Duration,
+    page_timeout: Duration,
     pages: Mutex<LruCache<PageKey, PrefetchedPage>>,
 }
 
 impl PagePrefetcher {
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self { patience, pages: Mutex::new(LruCache::new(PAGES)) }
+    pub(crate) fn new(page_timeout: Duration) -> Self {
+        Self { page_timeout, pages: Mutex::new(LruCache::new(PAGES)) }
     }
 
     /// Starts producing a page, unless it was started recently.
-    pub(super) fn begin(
+    pub(super) fn start(
         &self,
-        wanted: PageKey,
-        read: impl Future<Output = Result<Page, Problem>> + Send + 'static,
+        key: PageKey,
+        load: impl Future<Output = Result<Page, Problem>> + Send + 'static,
     ) {
-        let mut pages = self.pages();
-        if pages.peek(&wanted).is_some_and(PrefetchedPage::is_fresh) {
+        let mut pages = self.lock_pages();
+        if pages.peek(&key).is_some_and(PrefetchedPage::is_fresh) {
             return;
         }
-        let read = timeout(self.patience, read);
+        let load = timeout(self.page_timeout, load);
         // If a prefetch fails, the request itself produces the page and reports the error.
-        let page = tokio::spawn(async { read.await.ok()?.ok() });
-        pages.push(wanted, PrefetchedPage { begun: Instant::now(), page });
+        let page = tokio::spawn(async { load.await.ok()?.ok() });
+        pages.push(key, PrefetchedPage { started_at: Instant::now(), page });
     }
 
     /// Returns a page if it was started and is not too old.
-    pub(super) async fn take(&self, wanted: &PageKey) -> Option<Page> {
-        let known = self.pages().pop(wanted);
-        let mut known = known.filter(PrefetchedPage::is_fresh)?;
-        (&mut known.page).await.ok()?
+    pub(super) async fn take(&self, key: &PageKey) -> Option<Page> {
+        let prefetched = self.lock_pages().pop(key);
+        let mut prefetched = prefetched.filter(PrefetchedPage::is_fresh)?;
+        (&mut prefetched.page).await.ok()?
     }
 
-    fn pages(&self) -> MutexGuard<'_, LruCache<PageKey, PrefetchedPage>> {
+    fn lock_pages(&self) -> MutexGuard<'_, LruCache<PageKey, PrefetchedPage>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

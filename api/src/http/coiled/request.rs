@@ -99,7 +99,7 @@ impl<T> CoiledResponse<Vec<T>> {
     /// Creates a list of a slice. The skipped rows add to its cost.
     pub(super) fn slice(rows: Vec<T>, values: u64, slice: Slice) -> Self {
         let Self { body, cost } = Self::list(rows, values);
-        Self { body, cost: cost + paging::cost(slice) }
+        Self { body, cost: cost + paging::offset_cost(slice) }
     }
 }
 
@@ -112,15 +112,15 @@ impl FromRequestParts<AppState> for CoiledRequest {
         let path = RawPathParams::from_request_parts(parts, state).await.map_err(|_| Problem::not_found())?;
         let path: Vec<(String, String)> =
             path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let mut shown = Credentials::of(&state.site.cookies, &parts.headers)?;
-        let workspace = in_path(&path, "workspace");
+        let mut credentials = Credentials::of(&state.site.cookies, &parts.headers)?;
+        let workspace = path_parameter(&path, "workspace");
         if workspace != NO_WORKSPACE {
-            let named = shown.account.replace(workspace.as_bytes().into());
-            if named.is_some_and(|named| *named != *workspace.as_bytes()) {
+            let header_account = credentials.account.replace(workspace.as_bytes().into());
+            if header_account.is_some_and(|account| *account != *workspace.as_bytes()) {
                 return Err(AuthError::NoAccount.into());
             }
         }
-        let caller = Caller::admit(state, &shown, origin).await?;
+        let caller = Caller::admit(state, &credentials, origin).await?;
         let store = caller.store(state);
         let query = parts.uri.query().map(str::to_owned);
         Ok(Self { state: state.clone(), caller, store, path, query })
@@ -130,7 +130,7 @@ impl FromRequestParts<AppState> for CoiledRequest {
 impl CoiledRequest {
     /// Returns a parameter of the path.
     pub(super) fn path(&self, name: &str) -> &str {
-        in_path(&self.path, name)
+        path_parameter(&self.path, name)
     }
 
     /// Returns a parameter of the query. Returns None if it is absent or empty.
@@ -141,22 +141,22 @@ impl CoiledRequest {
     /// Answers the request and charges its cost.
     pub(super) async fn answer<T: Serialize>(
         self,
-        answer: impl AsyncFnOnce(&Self) -> Result<CoiledResponse<T>, Problem>,
+        build_response: impl AsyncFnOnce(&Self) -> Result<CoiledResponse<T>, Problem>,
     ) -> Result<Response, Problem> {
         let Self { state, caller: Caller { limit_keys, .. }, store, .. } = &self;
-        let reading = state.query_budget.begin_reading(*limit_keys);
-        let answering = tokio::time::timeout(state.operations.timeout, async {
-            let answer = answer(&self).await?;
+        let reading = state.query_limiter.begin_reading(*limit_keys);
+        let response = tokio::time::timeout(state.operations.timeout, async {
+            let response = build_response(&self).await?;
             // The audit entry precedes the response. Without the entry, nothing is returned.
-            let recorded = if store.has_unrecorded_decryptions() { AUDIT_ENTRY_COST } else { 0 };
+            let audit_cost = if store.has_unrecorded_decryptions() { AUDIT_ENTRY_COST } else { 0 };
             store.record_decryptions().await?;
-            Ok::<_, Problem>(CoiledResponse { cost: answer.cost + recorded, ..answer })
+            Ok::<_, Problem>(CoiledResponse { cost: response.cost + audit_cost, ..response })
         });
         let CoiledResponse { body, cost } =
-            answering.await.map_err(|_| Problem::deadline(state.operations.timeout))??;
-        reading.accepted();
-        state.query_budget.charge(*limit_keys, REQUEST_COST + cost, state.clock.timestamp());
-        Ok(state.query_budget.set_headers(*limit_keys, Json(body).into_response()))
+            response.await.map_err(|_| Problem::deadline(state.operations.timeout))??;
+        reading.accept();
+        state.query_limiter.charge(*limit_keys, REQUEST_COST + cost, state.clock.timestamp());
+        Ok(state.query_limiter.set_headers(*limit_keys, Json(body).into_response()))
     }
 
     /// Returns the cluster with a number from the path or a parameter.
@@ -220,8 +220,8 @@ impl CoiledRequest {
     }
 }
 
-fn in_path<'a>(path: &'a [(String, String)], name: &str) -> &'a str {
-    path.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+fn path_parameter<'a>(path: &'a [(String, String)], name: &str) -> &'a str {
+    path.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
 }
 
 /// A few centuries, in seconds.
@@ -236,18 +236,16 @@ pub(super) fn no_cluster() -> Problem {
 /// one.
 pub(super) fn bounded(error: StoreError) -> Problem {
     match error {
-        StoreError::TooLarge(what) => Problem::parameters(what),
+        StoreError::TooLarge(message) => Problem::parameters(message),
         error => error.into(),
     }
 }
 
 /// Returns the decrypted value. Returns None if its encryption key is lost.
-pub(super) fn decrypted_or_none<T>(
-    accessible_memberships: Result<T, StoreError>,
-) -> Result<Option<T>, StoreError> {
-    match accessible_memberships {
+pub(super) fn decrypted_or_none<T>(result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
         Err(StoreError::Decryption(_)) => Ok(None),
-        accessible_memberships => accessible_memberships.map(Some),
+        result => result.map(Some),
     }
 }
 

@@ -52,8 +52,9 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<InteractionAnswer>, Problem> {
-    state.signed_in(&headers).await?;
-    let received = body::check_headers(&headers, INTERACTION)?.receive(body, state.timeouts.body).await?;
+    state.authenticate_user(&headers).await?;
+    let received =
+        body::check_headers(&headers, INTERACTION)?.receive(body, state.timeouts.body_timeout).await?;
     let _: InteractionBody = received.parse().await?;
     Ok(Json(InteractionAnswer { kept: false }))
 }
@@ -75,6 +76,6 @@ pub(super) async fn hello(
     State(state): State<AppState>,
     headers: HeaderMap,
 ) -> Result<Json<[(); 0]>, Problem> {
-    state.signed_in(&headers).await?;
+    state.authenticate_user(&headers).await?;
     Ok(Json([]))
 }

@@ -75,7 +75,7 @@ pub(super) async fn accessible_memberships(
     )
 )]
 pub(super) async fn me(State(state): State<AppState>, headers: HeaderMap) -> Result<Json<UserBody>, Problem> {
-    let viewer = state.signed_in(&headers).await?;
+    let viewer = state.authenticate_user(&headers).await?;
     let accessible_memberships = accessible_memberships(&state, &viewer).await?;
     let default = accessible_memberships.first().map_or(viewer.account(), |current| &current.account);
     Ok(Json(UserBody { username: viewer.user().name.clone(), default_account: AccountBody::of(default) }))
@@ -96,7 +96,7 @@ pub(super) async fn memberships(
     State(state): State<AppState>,
     headers: HeaderMap,
 ) -> Result<Json<Vec<MembershipBody>>, Problem> {
-    let viewer = state.signed_in(&headers).await?;
+    let viewer = state.authenticate_user(&headers).await?;
     let memberships =
         accessible_memberships(&state, &viewer).await?.into_iter().enumerate().map(|(number, current)| {
             MembershipBody {
@@ -171,7 +171,7 @@ pub(super) async fn information(
     State(state): State<AppState>,
     headers: HeaderMap,
 ) -> Result<Json<InformationBody>, Problem> {
-    let viewer = state.signed_in(&headers).await?;
+    let viewer = state.authenticate_user(&headers).await?;
     let memberships =
         accessible_memberships(&state, &viewer).await?.into_iter().map(|current| InformationMembership {
             is_admin: is_admin(&viewer, &current),

@@ -25,7 +25,7 @@ pub(crate) struct Authentication {
     /// The verifier of tokens and sessions.
     pub(crate) authenticator: Authenticator,
     sessions: Sessions,
-    known: KnownCredentials,
+    known_credentials: KnownCredentials,
     slots: Slots,
 }
 
@@ -37,55 +37,54 @@ impl Authentication {
         sessions: Sessions,
         shares: &FairShares,
     ) -> Self {
-        let slots =
-            shares.places_for_work("authentications", MAX_AUTHENTICATIONS, MAX_CONTENDED_AUTHENTICATIONS);
-        Self { store, authenticator, sessions, known: KnownCredentials::default(), slots }
+        let slots = shares.work_slots("authentications", MAX_AUTHENTICATIONS, MAX_CONTENDED_AUTHENTICATIONS);
+        Self { store, authenticator, sessions, known_credentials: KnownCredentials::default(), slots }
     }
 
     /// Returns the holder and the rate limiter's key of credentials that were valid recently.
-    pub(crate) fn find_known(&self, shown: &Credentials) -> Option<(Holder, LimitKey)> {
-        self.known.find(shown)
+    pub(crate) fn find_known(&self, credentials: &Credentials) -> Option<(Holder, LimitKey)> {
+        self.known_credentials.find(credentials)
     }
 
     /// Returns the holder for a client at an address whose credentials are not verified.
-    pub(crate) fn stranger(&self, address: IpAddr, shown: &Credentials) -> Holder {
-        Holder::for_unauthenticated(rate_limit_address(address), self.known.hash(shown))
+    pub(crate) fn unauthenticated_holder(&self, address: IpAddr, credentials: &Credentials) -> Holder {
+        Holder::for_unauthenticated(rate_limit_address(address), self.known_credentials.hash(credentials))
     }
 
     /// Authenticates credentials with any scope, unless they belong to a scheduler.
-    pub(crate) async fn user(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
-        let known = self.known.find(credentials).map(|(holder, _)| holder);
-        let slot = self.reserve(known, TIMEOUT).await;
+    pub(crate) async fn authenticate_user(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+        let holder = self.known_credentials.find(credentials).map(|(holder, _)| holder);
+        let slot = self.reserve(holder, TIMEOUT).await;
         let _slot = slot.map_err(|_| StoreError::timed_out())?;
         let viewer = self.verify(credentials).await?;
         if viewer.binding().is_some() { Err(AuthError::SchedulerToken) } else { Ok(viewer) }
     }
 
-    /// Waits for a slot for the verification of credentials, of their holder if it is known, or else of the
+    /// Waits for a slot for the verification of credentials, of the given holder, or else of the
     /// current request. Returns `None` for the server's own tasks.
     pub(crate) async fn reserve(
         &self,
-        known: Option<Holder>,
-        patience: Duration,
+        holder: Option<Holder>,
+        time_limit: Duration,
     ) -> Result<Option<HeldSlot>, Refused> {
-        let Some(holder) = known.or_else(current_holder) else { return Ok(None) };
-        self.slots.take(holder, patience).await.map(Some)
+        let Some(holder) = holder.or_else(current_holder) else { return Ok(None) };
+        self.slots.take(holder, time_limit).await.map(Some)
     }
 
     /// Verifies credentials of any kind. The caller has reserved a slot.
     pub(crate) async fn verify(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
         // Boxed, because the future of the authentication would enlarge every caller.
-        let viewer = self.store.with_timeout(TIMEOUT, Box::pin(self.look_up(credentials))).await;
+        let viewer = self.store.with_timeout(TIMEOUT, Box::pin(self.find_viewer(credentials))).await;
         let viewer = viewer.unwrap_or_else(|| Err(AuthError::Store(StoreError::timed_out())));
         match &viewer {
-            Ok(viewer) => self.known.remember(credentials, viewer),
-            Err(AuthError::Invalid | AuthError::NoSession) => self.known.forget(credentials),
+            Ok(viewer) => self.known_credentials.remember(credentials, viewer),
+            Err(AuthError::Invalid | AuthError::NoSession) => self.known_credentials.remove(credentials),
             Err(_) => {}
         }
         viewer
     }
 
-    async fn look_up(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
+    async fn find_viewer(&self, credentials: &Credentials) -> Result<Viewer, AuthError> {
         let Credentials { authorization, account, session } = credentials;
         let (authorization, account) = (authorization.as_deref(), account.as_deref());
         // A cookie is ignored beside other credentials, even if those are invalid.

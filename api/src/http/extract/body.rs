@@ -17,7 +17,7 @@ use crate::{blocking_work::run_blocking, domain::validated::LocatedError};
 
 /// The size of JSON that is parsed on the thread of the request, in bytes. It takes a fraction of a
 /// millisecond, and most reports are no larger.
-const SMALL: usize = 64 << 10;
+const MAX_INLINE_BYTES: usize = 64 << 10;
 
 /// The size limits of a body.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +55,9 @@ pub(crate) fn check_headers(headers: &HeaderMap, limits: Limits) -> Result<Accep
 
 impl AcceptedHeaders {
     /// Reads the body. Returns an error if it does not arrive in time.
-    pub(crate) async fn receive(self, body: Body, patience: Duration) -> Result<Received, Problem> {
+    pub(crate) async fn receive(self, body: Body, time_limit: Duration) -> Result<Received, Problem> {
         let Self { gzip, limits } = self;
-        let collected = timeout(patience, collect(body, limits.sent)).await;
+        let collected = timeout(time_limit, collect_body(body, limits.sent)).await;
         Ok(Received { bytes: collected.map_err(|_| Problem::timeout())??, gzip, limits })
     }
 }
@@ -92,23 +92,23 @@ impl Received {
         check: impl Fn(&T) -> Result<(), LocatedError> + Send + 'static,
         measure: impl Fn(&[u8]) -> M + Send + 'static,
     ) -> Result<(T, M), Problem> {
-        let checked = move |json: &[u8]| {
+        let parse_and_check = move |json: &[u8]| {
             let parsed = parse(json)?;
-            check(&parsed).map_err(|wrong| Problem::invalid(wrong.pointer, wrong.message))?;
+            check(&parsed).map_err(|error| Problem::invalid(error.pointer, error.message))?;
             Ok((parsed, measure(json)))
         };
         match self.small_json() {
-            Some(json) => checked(&json),
-            None => run_blocking(move || checked(&self.json()?)).await,
+            Some(json) => parse_and_check(&json),
+            None => run_blocking(move || parse_and_check(&self.json()?)).await,
         }
     }
 
     /// Returns the JSON of a small body.
     fn small_json(&self) -> Option<Cow<'_, [u8]>> {
-        if self.bytes.len() > SMALL {
+        if self.bytes.len() > MAX_INLINE_BYTES {
             None
         } else if self.gzip {
-            inflate(&self.bytes, SMALL).ok().map(Cow::Owned)
+            inflate(&self.bytes, MAX_INLINE_BYTES).ok().map(Cow::Owned)
         } else {
             Some(Cow::Borrowed(&self.bytes))
         }
@@ -170,7 +170,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-pub(crate) async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+pub(crate) async fn collect_body(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     let mut collected = Vec::new();
     let mut chunks = body.into_data_stream();
     while let Some(chunk) =
@@ -196,26 +196,26 @@ impl TooSlow {
     }
 }
 
-/// Wraps a body so that it fails with [`TooSlow`] if less than `least` bytes arrive within `time` of
+/// Wraps a body so that it fails with [`TooSlow`] if less than `min_bytes` bytes arrive within `interval` of
 /// waiting. The last part of the body may be smaller.
-pub(crate) fn with_progress_timeout(body: Body, least: usize, time: Duration) -> Body {
-    let state = (body.into_data_stream(), time, 0);
+pub(crate) fn with_progress_timeout(body: Body, min_bytes: usize, interval: Duration) -> Body {
+    let state = (body.into_data_stream(), interval, 0);
     Body::from_stream(stream::unfold(Some(state), move |state| async move {
-        let (mut chunks, mut left, mut came) = state?;
+        let (mut chunks, mut remaining_time, mut received_bytes) = state?;
         let waited_from = Instant::now();
-        let chunk = match timeout(left, chunks.next()).await {
+        let chunk = match timeout(remaining_time, chunks.next()).await {
             Err(_) => return Some((Err(axum::Error::new(TooSlow)), None)),
             Ok(None) => return None,
             Ok(Some(Err(error))) => return Some((Err(error), None)),
             Ok(Some(Ok(chunk))) => chunk,
         };
         // Only the waiting time counts against the sender, not the processing between two chunks.
-        left = left.saturating_sub(waited_from.elapsed());
-        came += chunk.len();
-        if came >= least {
-            (left, came) = (time, 0);
+        remaining_time = remaining_time.saturating_sub(waited_from.elapsed());
+        received_bytes += chunk.len();
+        if received_bytes >= min_bytes {
+            (remaining_time, received_bytes) = (interval, 0);
         }
-        Some((Ok(chunk), Some((chunks, left, came))))
+        Some((Ok(chunk), Some((chunks, remaining_time, received_bytes))))
     }))
 }
 

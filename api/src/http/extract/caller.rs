@@ -49,7 +49,7 @@ impl Caller {
 
     /// Returns an error if the quota of points is used up.
     pub(crate) fn check_points(&self, state: &AppState) -> Result<(), Problem> {
-        state.query_budget.check(self.limit_keys)
+        state.query_limiter.check(self.limit_keys)
     }
 
     /// Returns the account's store on behalf of the caller: it audits changes and the decryption of code.

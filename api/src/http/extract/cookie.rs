@@ -50,22 +50,22 @@ impl Cookies {
         value(headers, self.session_name()).and_then(SessionSecret::parse)
     }
 
-    /// Returns a cookie with this lifetime. A lifetime of zero deletes it. Scripts cannot read the
-    /// cookie, and pages of other sites can send it only by a link.
-    pub(crate) fn keep(&self, name: &str, value: &str, life: TimeDelta) -> HeaderValue {
-        let (path, seconds) = (self.base.cookie_path(), life.num_seconds());
+    /// Returns the `Set-Cookie` value of a cookie with this lifetime. A lifetime of zero removes the cookie.
+    /// Scripts cannot read the cookie, and pages of other sites can send it only by a link.
+    pub(crate) fn set_cookie(&self, name: &str, value: &str, lifetime: TimeDelta) -> HeaderValue {
+        let (path, seconds) = (self.base.cookie_path(), lifetime.num_seconds());
         let mut cookie = format!("{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax");
         if self.secure {
-            write!(cookie, "; Secure").expect("a text takes all");
+            write!(cookie, "; Secure").expect("writing to a string succeeds");
         }
-        let mut cookie = HeaderValue::try_from(cookie).expect("names, values and paths are signs of ASCII");
+        let mut cookie = HeaderValue::try_from(cookie).expect("names, values and paths are ASCII");
         cookie.set_sensitive(true);
         cookie
     }
 
-    /// Returns a cookie that deletes the cookie with this name.
-    pub(crate) fn forget(&self, name: &str) -> HeaderValue {
-        self.keep(name, "", TimeDelta::zero())
+    /// Returns the `Set-Cookie` value that removes the cookie with this name.
+    pub(crate) fn remove_cookie(&self, name: &str) -> HeaderValue {
+        self.set_cookie(name, "", TimeDelta::zero())
     }
 }
 
@@ -74,9 +74,9 @@ impl Cookies {
 pub(crate) fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let cookies = lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-    let mut ours = cookies.filter(|(known, _)| *known == name).map(|(_, value)| value);
-    let first = ours.next();
-    if ours.next().is_some() { None } else { first }
+    let mut values = cookies.filter(|(key, _)| *key == name).map(|(_, value)| value);
+    let first = values.next();
+    if values.next().is_some() { None } else { first }
 }
 
 #[cfg(test)]
@@ -107,12 +107,15 @@ mod tests {
     #[test]
     fn a_cookie_is_for_this_server_alone() {
         let cookies = |secure, base: &str| Cookies { secure, base: base.parse().expect(base) };
-        let keep = |secure, base| cookies(secure, base).keep("x", "y", TimeDelta::days(1));
-        assert_eq!(keep(false, ""), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax");
-        assert_eq!(keep(true, ""), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
-        assert_eq!(keep(true, "/a/b"), "x=y; Path=/a/b; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
-        assert_eq!(cookies(true, "").forget("x"), "x=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure");
-        assert!(keep(true, "").is_sensitive());
+        let set_cookie = |secure, base| cookies(secure, base).set_cookie("x", "y", TimeDelta::days(1));
+        assert_eq!(set_cookie(false, ""), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax");
+        assert_eq!(set_cookie(true, ""), "x=y; Path=/; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
+        assert_eq!(set_cookie(true, "/a/b"), "x=y; Path=/a/b; Max-Age=86400; HttpOnly; SameSite=Lax; Secure");
+        assert_eq!(
+            cookies(true, "").remove_cookie("x"),
+            "x=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure"
+        );
+        assert!(set_cookie(true, "").is_sensitive());
         // RFC 6265bis: a name that begins with `__Host-` is for the path `/` alone.
         for (secure, base, session, attempt) in [
             (false, "", "galvo_session", "galvo_attempt"),

@@ -24,9 +24,10 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Extracts the credentials of a request.
     pub(crate) fn of(cookies: &Cookies, headers: &HeaderMap) -> Result<Self, Problem> {
-        let authorization = only(headers, &header::AUTHORIZATION).map_err(|Several| Self::several())?;
-        let several = |_| Problem::malformed("only one Galvo-Account header can be sent");
-        let account = only(headers, &ACCOUNT).map_err(several)?;
+        let authorization = single_value(headers, &header::AUTHORIZATION)
+            .map_err(|DuplicateHeader| Self::duplicate_authorization())?;
+        let duplicate_account = |_| Problem::malformed("only one Galvo-Account header can be sent");
+        let account = single_value(headers, &ACCOUNT).map_err(duplicate_account)?;
         Ok(Self {
             authorization: authorization.map(Into::into),
             account: account.map(Into::into),
@@ -38,8 +39,8 @@ impl Credentials {
     /// for a socket. Returns an error if they differ from those of the headers.
     pub(crate) fn with(mut self, payload: &Map<String, Value>) -> Result<Self, Problem> {
         for (name, value) in payload {
-            let (shown, several) = if name.eq_ignore_ascii_case(header::AUTHORIZATION.as_str()) {
-                (&mut self.authorization, Self::several())
+            let (stored, problem) = if name.eq_ignore_ascii_case(header::AUTHORIZATION.as_str()) {
+                (&mut self.authorization, Self::duplicate_authorization())
             } else if name.eq_ignore_ascii_case(ACCOUNT.as_str()) {
                 (&mut self.account, Problem::malformed("only one Galvo-Account can be sent"))
             } else {
@@ -48,9 +49,9 @@ impl Credentials {
             let Value::String(value) = value else {
                 return Err(Problem::unauthenticated("credentials are texts"));
             };
-            match shown {
-                Some(shown) if **shown != *value.as_bytes() => return Err(several),
-                _ => *shown = Some(value.as_bytes().into()),
+            match stored {
+                Some(value_in_header) if **value_in_header != *value.as_bytes() => return Err(problem),
+                _ => *stored = Some(value.as_bytes().into()),
             }
         }
         Ok(self)
@@ -69,19 +70,19 @@ impl Credentials {
         digest.finalize().into()
     }
 
-    fn several() -> Problem {
+    fn duplicate_authorization() -> Problem {
         Problem::unauthenticated("only one Authorization header can be sent")
     }
 }
 
-/// A header occurs several times. Implementations disagree on the one that counts, and proxies may
-/// differ from this server.
-struct Several;
+/// The error of a header that occurs several times. Implementations disagree on the one that counts, and
+/// proxies may differ from this server.
+struct DuplicateHeader;
 
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Several> {
+fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, DuplicateHeader> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().map(HeaderValue::as_bytes);
-    if values.next().is_none() { Ok(value) } else { Err(Several) }
+    if values.next().is_none() { Ok(value) } else { Err(DuplicateHeader) }
 }
 
 #[cfg(test)]

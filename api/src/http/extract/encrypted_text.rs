@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use crate::{encryption::PLAIN, key_ring::KeyRing};
 
 /// The size of the key's identifier at the front, in bytes.
-const KEY_ID: usize = size_of::<i64>();
+const KEY_ID_BYTES: usize = size_of::<i64>();
 
 /// The size limit of a text to be decrypted, in characters.
 const MAX_SEALED: usize = 1_024;
@@ -40,10 +40,10 @@ pub(crate) fn encrypt_text(keys: &KeyRing, purpose: Purpose, text: &str) -> Stri
 }
 
 /// Decrypts a text for its purpose. Returns None if it is not such a text, or its key is not available.
-pub(crate) fn open(keys: &KeyRing, purpose: Purpose, sealed: &str) -> Option<String> {
-    let plausible = (sealed.len() <= MAX_SEALED).then_some(sealed)?;
-    let bytes = URL_SAFE_NO_PAD.decode(plausible).ok()?;
-    let (key_id, bytes) = bytes.split_first_chunk::<KEY_ID>()?;
+pub(crate) fn decrypt_text(keys: &KeyRing, purpose: Purpose, sealed: &str) -> Option<String> {
+    let sealed = (sealed.len() <= MAX_SEALED).then_some(sealed)?;
+    let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+    let (key_id, bytes) = bytes.split_first_chunk::<KEY_ID_BYTES>()?;
     let key_id = i64::from_be_bytes(*key_id);
     // A text without encryption does not authenticate its author. Nor is the key file read again for
     // input from anyone.

@@ -20,7 +20,7 @@ impl Form {
     pub(crate) async fn receive(
         headers: &HeaderMap,
         body: Body,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Self, Problem> {
         let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
@@ -29,20 +29,20 @@ impl Form {
                 "the Content-Type must be application/x-www-form-urlencoded",
             ));
         }
-        let sent = tokio::time::timeout(patience, body::collect(body, MAX_BYTES)).await;
-        let sent = sent.map_err(|_| Problem::timeout())??;
-        let fields = form_urlencoded::parse(&sent);
+        let bytes = tokio::time::timeout(time_limit, body::collect_body(body, MAX_BYTES)).await;
+        let bytes = bytes.map_err(|_| Problem::timeout())??;
+        let fields = form_urlencoded::parse(&bytes);
         Ok(Self(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
     }
 
     /// Returns the value of a field. Returns an empty string without the field.
     pub(crate) fn text(&self, name: &str) -> &str {
-        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
     /// Takes the value of a field out of the form. Returns an empty string without the field.
     pub(crate) fn take(&mut self, name: &str) -> String {
-        let field = self.0.iter_mut().find(|(known, _)| known == name);
+        let field = self.0.iter_mut().find(|(key, _)| key == name);
         field.map(|(_, value)| std::mem::take(value)).unwrap_or_default()
     }
 }
@@ -50,5 +50,5 @@ impl Form {
 /// Returns the value of a parameter in a query string. Returns an empty string without the parameter.
 pub(crate) fn parameter(query: Option<&str>, name: &str) -> String {
     let mut parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-    parameters.find(|(known, _)| known == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+    parameters.find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }

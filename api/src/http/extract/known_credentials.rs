@@ -1,5 +1,5 @@
-//! Credentials that were valid a moment ago. They authenticate nobody: they only decide in whose slots a
-//! request waits for its authentication, so that strangers at the same address cannot delay it.
+//! Credentials that were valid recently. They authenticate nobody: they only select the slots in which a
+//! request waits for its authentication, so that unauthenticated clients at its address cannot delay it.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -18,35 +18,35 @@ use crate::{
 };
 
 /// The number of credentials that are remembered.
-const MAX_KNOWN: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
+const MAX_ENTRIES: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is more than none");
 
 /// The time for which credentials are remembered after they were valid.
 const LIFETIME: Duration = Duration::from_mins(10);
 
 /// The credentials that were valid recently, by their hash.
 pub(crate) struct KnownCredentials {
-    hashes: RandomState,
-    known: Mutex<LruCache<u64, Known>>,
+    hash_builder: RandomState,
+    entries: Mutex<LruCache<u64, KnownHolder>>,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownHolder {
     holder: Holder,
     key: LimitKey,
-    since: Instant,
+    verified_at: Instant,
 }
 
 impl Default for KnownCredentials {
     fn default() -> Self {
-        Self { hashes: RandomState::new(), known: Mutex::new(LruCache::new(MAX_KNOWN)) }
+        Self { hash_builder: RandomState::new(), entries: Mutex::new(LruCache::new(MAX_ENTRIES)) }
     }
 }
 
 impl KnownCredentials {
     /// Returns a hash of the credentials that count. Its random key prevents chosen collisions.
-    pub(crate) fn hash(&self, shown: &Credentials) -> u64 {
-        let session = shown.session.as_ref().map(SessionSecret::id);
-        self.hashes.hash_one(match (&shown.authorization, &session) {
+    pub(crate) fn hash(&self, credentials: &Credentials) -> u64 {
+        let session = credentials.session.as_ref().map(SessionSecret::id);
+        self.hash_builder.hash_one(match (&credentials.authorization, &session) {
             // A cookie is ignored beside other credentials, so that it makes no other entry of them.
             (Some(authorization), _) => (0, Some(&**authorization)),
             (None, session) => (1, session.as_deref()),
@@ -54,23 +54,24 @@ impl KnownCredentials {
     }
 
     /// Returns the holder and the rate limiter's key of credentials that were valid recently.
-    pub(crate) fn find(&self, shown: &Credentials) -> Option<(Holder, LimitKey)> {
-        let known = *self.known().get(&self.hash(shown))?;
-        (known.since.elapsed() < LIFETIME).then_some((known.holder, known.key))
+    pub(crate) fn find(&self, credentials: &Credentials) -> Option<(Holder, LimitKey)> {
+        let entry = *self.lock_entries().get(&self.hash(credentials))?;
+        (entry.verified_at.elapsed() < LIFETIME).then_some((entry.holder, entry.key))
     }
 
     /// Remembers valid credentials.
-    pub(crate) fn remember(&self, shown: &Credentials, viewer: &Viewer) {
-        let known = Known { holder: viewer.holder(), key: viewer.limit_key(), since: Instant::now() };
-        self.known().put(self.hash(shown), known);
+    pub(crate) fn remember(&self, credentials: &Credentials, viewer: &Viewer) {
+        let entry =
+            KnownHolder { holder: viewer.holder(), key: viewer.limit_key(), verified_at: Instant::now() };
+        self.lock_entries().put(self.hash(credentials), entry);
     }
 
-    /// Forgets credentials that are not valid any more.
-    pub(crate) fn forget(&self, shown: &Credentials) {
-        self.known().pop(&self.hash(shown));
+    /// Removes credentials that are not valid any more.
+    pub(crate) fn remove(&self, credentials: &Credentials) {
+        self.lock_entries().pop(&self.hash(credentials));
     }
 
-    fn known(&self) -> MutexGuard<'_, LruCache<u64, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_entries(&self) -> MutexGuard<'_, LruCache<u64, KnownHolder>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 /// Replaces each escaped surrogate without its other half by U+FFFD.
 pub(crate) fn replace_lone_surrogates(json: &[u8]) -> Cow<'_, [u8]> {
     let mut replaced: Option<Vec<u8>> = None;
-    let mut at = 0;
-    while let Some(backslash) = json[at..].iter().position(|byte| *byte == b'\\') {
-        let start = at + backslash;
-        at = match (unit(json, start), unit(json, start + 6)) {
+    let mut offset = 0;
+    while let Some(backslash) = json[offset..].iter().position(|byte| *byte == b'\\') {
+        let start = offset + backslash;
+        offset = match (code_unit(json, start), code_unit(json, start + 6)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => start + 12,
             (Some(0xd800..=0xdfff), _) => {
                 replaced.get_or_insert_with(|| json.to_vec())[start + 2..start + 6].copy_from_slice(b"fffd");
@@ -23,8 +23,8 @@ pub(crate) fn replace_lone_surrogates(json: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns the UTF-16 code unit of an escape such as `\ud83d` at an offset.
-fn unit(json: &[u8], at: usize) -> Option<u16> {
-    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+fn code_unit(json: &[u8], offset: usize) -> Option<u16> {
+    let digits = json.get(offset..offset + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use axum::http::{HeaderMap, header};
 
 /// The weight of a range without a weight parameter, in thousandths.
-pub(crate) const FULL: u16 = 1_000;
+pub(crate) const FULL_WEIGHT: u16 = 1_000;
 
 /// A placeholder for a header that is not text: it matches none of the offered media types.
 const UNREADABLE: &str = "-/-";
@@ -17,7 +17,7 @@ struct Range {
     media_type: String,
     subtype: String,
     /// True if the range names UTF-8, the encoding of all texts here.
-    is_of_utf_8: bool,
+    is_utf_8: bool,
     /// The weight in thousandths. 0 excludes the range.
     weight: u16,
 }
@@ -37,8 +37,8 @@ impl Accepted {
         let fields = headers.get_all(header::ACCEPT).iter();
         let mut texts =
             fields.flat_map(|field| elements(field.to_str().unwrap_or(UNREADABLE), ',')).peekable();
-        let anything = texts.peek().is_none().then_some("*/*");
-        Self(texts.chain(anything).filter_map(range).collect())
+        let default_range = texts.peek().is_none().then_some("*/*");
+        Self(texts.chain(default_range).filter_map(parse_range).collect())
     }
 
     /// Returns the offer with the highest weight. Among equal weights, the range that comes first wins,
@@ -46,9 +46,11 @@ impl Accepted {
     pub(crate) fn best<T: Copy>(&self, offers: &[(&str, T)]) -> Option<T> {
         let mut best = None;
         for (media_type, offer) in offers {
-            let Some((weight, place)) = self.weight(media_type) else { continue };
-            if best.is_none_or(|(most, first, _)| (most, first) < (weight, Reverse(place))) {
-                best = Some((weight, Reverse(place), *offer));
+            let Some((weight, position)) = self.weight(media_type) else { continue };
+            if best.is_none_or(|(best_weight, best_position, _)| {
+                (best_weight, best_position) < (weight, Reverse(position))
+            }) {
+                best = Some((weight, Reverse(position), *offer));
             }
         }
         best.map(|(.., offer)| offer)
@@ -56,19 +58,18 @@ impl Accepted {
 
     /// Returns true if a range names this exact media type and accepts it.
     pub(crate) fn names(&self, media_type: &str) -> bool {
-        let named = self.0.iter().any(|range| range.precision(media_type) >= Some(Precision::Subtype));
-        named && self.weight(media_type).is_some()
+        let is_named = self.0.iter().any(|range| range.precision(media_type) >= Some(Precision::Subtype));
+        is_named && self.weight(media_type).is_some()
     }
 
     /// Returns the weight of a media type and the position of its range. Returns None if it is not
     /// acceptable.
     fn weight(&self, media_type: &str) -> Option<(u16, usize)> {
-        let fitting =
-            self.0.iter().enumerate().filter_map(|(place, range)| {
-                Some((range.precision(media_type)?, range.weight, Reverse(place)))
-            });
-        let (_, weight, Reverse(place)) = fitting.max()?;
-        (weight > 0).then_some((weight, place))
+        let matches = self.0.iter().enumerate().filter_map(|(position, range)| {
+            Some((range.precision(media_type)?, range.weight, Reverse(position)))
+        });
+        let (_, weight, Reverse(position)) = matches.max()?;
+        (weight > 0).then_some((weight, position))
     }
 }
 
@@ -77,9 +78,9 @@ impl Range {
         let (ty, subtype) = media_type.split_once('/')?;
         match (self.media_type.as_str(), self.subtype.as_str()) {
             ("*", "*") => Some(Precision::Anything),
-            (any, "*") if any == ty => Some(Precision::Type),
-            (one, this) if one == ty && this == subtype => {
-                Some(if self.is_of_utf_8 { Precision::Encoding } else { Precision::Subtype })
+            (range_type, "*") if range_type == ty => Some(Precision::Type),
+            (range_type, range_subtype) if range_type == ty && range_subtype == subtype => {
+                Some(if self.is_utf_8 { Precision::Encoding } else { Precision::Subtype })
             }
             _ => None,
         }
@@ -88,37 +89,37 @@ impl Range {
 
 /// Parses a range. Parameters other than `charset` and `q` are ignored, because no offer has such
 /// variants.
-fn range(text: &str) -> Option<Range> {
+fn parse_range(text: &str) -> Option<Range> {
     let mut parts = elements(text, ';');
     let (media_type, subtype) = parts.next()?.split_once('/')?;
     let mut range = Range {
         media_type: media_type.trim().to_ascii_lowercase(),
         subtype: subtype.trim().to_ascii_lowercase(),
-        is_of_utf_8: false,
-        weight: FULL,
+        is_utf_8: false,
+        weight: FULL_WEIGHT,
     };
     for parameter in parts {
         let Some((name, value)) = parameter.split_once('=') else { continue };
         let (name, value) = (name.trim(), value.trim().trim_matches('"'));
         if name.eq_ignore_ascii_case("q") {
-            range.weight = weight(value)?;
+            range.weight = parse_weight(value)?;
         } else if name.eq_ignore_ascii_case("charset") {
-            range.is_of_utf_8 = value.eq_ignore_ascii_case("utf-8");
+            range.is_utf_8 = value.eq_ignore_ascii_case("utf-8");
         }
     }
     Some(range)
 }
 
 /// Parses a weight. Returns None for an invalid one, which drops its range.
-pub(crate) fn weight(text: &str) -> Option<u16> {
-    let (whole, thousandths) = text.split_once('.').unwrap_or((text, ""));
+pub(crate) fn parse_weight(text: &str) -> Option<u16> {
+    let (integer, thousandths) = text.split_once('.').unwrap_or((text, ""));
     if thousandths.len() > 3 || !thousandths.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let thousandths: u16 = format!("{thousandths:0<3}").parse().ok()?;
-    match whole {
+    match integer {
         "0" => Some(thousandths),
-        "1" if thousandths == 0 => Some(FULL),
+        "1" if thousandths == 0 => Some(FULL_WEIGHT),
         _ => None,
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct ProxySettings {
 
 impl ProxySettings {
     /// Counts a request through a proxy that is not trusted, and logs the first one.
-    fn notice(&self, peer: IpAddr) {
+    fn report_untrusted_proxy(&self, peer: IpAddr) {
         self.metrics.count_untrusted_proxy();
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -59,25 +59,25 @@ pub(crate) struct UntrustedForwardedFor(pub(crate) IpAddr);
 
 /// Assigns a request its identifier and origin, and adds the security headers to its response.
 pub(crate) async fn set_origin(
-    State(ways): State<Arc<ProxySettings>>,
+    State(settings): State<Arc<ProxySettings>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
     // A request without a peer did not arrive over the network.
     let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let proxies = &ways.proxies;
+    let proxies = &settings.proxies;
     let forwarded = request.headers().get_all(proxies.header().name()).iter();
     let forwarded: Vec<&str> = forwarded.filter_map(|value| value.to_str().ok()).collect();
     let origin = Origin { address: proxies.client(peer, &forwarded), request_id: Uuid::now_v7() };
-    let unnamed = proxies.unconfigured_proxy_client(peer, &forwarded);
+    let untrusted_client = proxies.unconfigured_proxy_client(peer, &forwarded);
     request.extensions_mut().insert(origin);
-    if let Some(forwarded) = unnamed {
-        ways.notice(peer);
+    if let Some(forwarded) = untrusted_client {
+        settings.report_untrusted_proxy(peer);
         request.extensions_mut().insert(UntrustedForwardedFor(forwarded));
     }
     let mut response = next.run(request).await;
-    security_headers::add_security_headers(&mut response, ways.sends_hsts);
+    security_headers::add_security_headers(&mut response, settings.sends_hsts);
     if let Ok(id) = HeaderValue::from_str(&origin.request_id.to_string()) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -97,7 +97,7 @@ impl<S: Sync> FromRequestParts<S> for RequestOrigin {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let nowhere = || Origin { address: IpAddr::V4(Ipv4Addr::LOCALHOST), request_id: Uuid::now_v7() };
-        Ok(Self(parts.extensions.get().copied().unwrap_or_else(nowhere)))
+        let local_origin = || Origin { address: IpAddr::V4(Ipv4Addr::LOCALHOST), request_id: Uuid::now_v7() };
+        Ok(Self(parts.extensions.get().copied().unwrap_or_else(local_origin)))
     }
 }

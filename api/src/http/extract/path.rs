@@ -15,7 +15,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathPar
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let named = Path::from_request_parts(parts, state).await;
-        named.map(|Path(named)| Self(named)).map_err(|_| Problem::not_found())
+        let parameters = Path::from_request_parts(parts, state).await;
+        parameters.map(|Path(parameters)| Self(parameters)).map_err(|_| Problem::not_found())
     }
 }

@@ -205,7 +205,7 @@ impl Problem {
     }
 
     /// Creates the error of a mutation that exceeded the time for its response. The mutation continues.
-    pub(crate) fn deadline_of_change(limit: Duration) -> Self {
+    pub(crate) fn mutation_deadline(limit: Duration) -> Self {
         let message = format!(
             "the mutation took longer than {} s and continues in the background: check later whether it \
              took effect",
@@ -313,8 +313,8 @@ impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::NotFound => Self::not_found(),
-            ReadError::Refused(errors) => errors.first().map_or_else(unexplained_error, refused),
-            ReadError::Store(StoreError::TooLarge(what)) => Self::parameters(what),
+            ReadError::Refused(errors) => errors.first().map_or_else(unexplained_error, query_problem),
+            ReadError::Store(StoreError::TooLarge(message)) => Self::parameters(message),
             ReadError::Store(error) => error.into(),
             ReadError::Timeout(limit) => Self::deadline(limit),
         }
@@ -322,7 +322,7 @@ impl From<ReadError> for Problem {
 }
 
 /// Converts an error of a GraphQL query to the error of a REST route.
-fn refused(error: &ServerError) -> Problem {
+fn query_problem(error: &ServerError) -> Problem {
     let extension = |name| match error.extensions.as_ref().and_then(|extensions| extensions.get(name)) {
         Some(Value::String(text)) => Some(text.as_str()),
         _ => None,

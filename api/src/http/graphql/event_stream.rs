@@ -24,43 +24,45 @@ const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 const COMPLETE: &[u8] = b"event: complete\ndata:\n\n";
 
 /// Returns a stream with a single result, or with errors.
-pub(crate) fn once(rendered: Rendered) -> Response {
-    answer(Body::from(match rendered {
-        Rendered::Executed(json) => [&next(json.as_bytes()), COMPLETE].concat(),
-        Rendered::Refused(wrong) => refusal(&wrong),
+pub(crate) fn single_result(rendered: Rendered) -> Response {
+    event_response(Body::from(match rendered {
+        Rendered::Executed(json) => [&encode_result(json.as_bytes()), COMPLETE].concat(),
+        Rendered::Refused(query_errors) => encode_refusal(&query_errors),
     }))
 }
 
 /// Returns a stream of results. A comment is sent after each heartbeat interval without a result.
-pub(crate) fn lasting(subscription: Subscription, heartbeat: Duration) -> Response {
-    answer(Body::from_stream(events(subscription, heartbeat)))
+pub(crate) fn result_stream(subscription: Subscription, heartbeat: Duration) -> Response {
+    event_response(Body::from_stream(events(subscription, heartbeat)))
 }
 
 fn events(
     subscription: Subscription,
     heartbeat: Duration,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-    let begun = stream::iter([Ok(COMMENT)]);
+    let opening = stream::iter([Ok(COMMENT)]);
     let results = stream::unfold(Some(subscription), move |subscription: Option<Subscription>| async move {
         let mut subscription = subscription?;
         let event = match timeout(heartbeat, subscription.next()).await {
-            Ok(SubscriptionItem::Payload(json)) => next(&json).into(),
-            Ok(SubscriptionItem::Ended(end)) => return Some((Ok(refusal(&[reason(end)?]).into()), None)),
+            Ok(SubscriptionItem::Payload(json)) => encode_result(&json).into(),
+            Ok(SubscriptionItem::Ended(end)) => {
+                return Some((Ok(encode_refusal(&[reason(end)?]).into()), None));
+            }
             Err(_) => COMMENT,
         };
         Some((Ok(event), Some(subscription)))
     });
-    stream::StreamExt::chain(begun, results)
+    stream::StreamExt::chain(opening, results)
 }
 
 /// Encodes a result as an event. JSON contains no line breaks: strings escape them, and the encoder adds
 /// none.
-fn next(json: &[u8]) -> Vec<u8> {
+fn encode_result(json: &[u8]) -> Vec<u8> {
     [b"event: next\ndata: ", json, b"\n\n"].concat()
 }
 
-fn refusal(wrong: &[ServerError]) -> Vec<u8> {
-    [&next(errors(wrong).to_string().as_bytes()), COMPLETE].concat()
+fn encode_refusal(query_errors: &[ServerError]) -> Vec<u8> {
+    [&encode_result(errors(query_errors).to_string().as_bytes()), COMPLETE].concat()
 }
 
 /// Returns the error for the end of a stream. Returns None if the client should reconnect.
@@ -75,7 +77,7 @@ fn reason(end: EndReason) -> Option<ServerError> {
     Some(error)
 }
 
-fn answer(body: Body) -> Response {
+fn event_response(body: Body) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),

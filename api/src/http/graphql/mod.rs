@@ -58,7 +58,7 @@ pub(super) async fn post(
     let Some(media_type) = media_type(&headers) else { return not_acceptable() };
     let transport =
         if media_type == MediaType::EventStream { Transport::PostForEvents } else { Transport::Post };
-    let timeout = state.timeouts.body;
+    let timeout = state.timeouts.body_timeout;
     let parameters = body::check_headers(&headers, LIMITS).map(|reader| async move {
         let json = reader.receive(body, timeout).await?.json()?;
         if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
@@ -75,7 +75,7 @@ pub(super) async fn get(
     request: Request,
 ) -> Response {
     let (request, _) = request.into_parts();
-    if socket::is_asked_for(&request.headers) {
+    if socket::is_upgrade(&request.headers) {
         return socket::open(state, origin, request).await;
     }
     let (headers, parameters) = (request.headers, request.uri.query().unwrap_or_default());
@@ -118,12 +118,12 @@ async fn respond(
 /// Serves GraphiQL, or without a build of it a page that says how to get one.
 fn page(state: &AppState, headers: &HeaderMap) -> Response {
     let Some(page) = state.site.dashboard.as_ref().and_then(|dashboard| dashboard.graphiql()) else {
-        let absence = match &state.site.dashboard {
+        let notice = match &state.site.dashboard {
             Some(_) => "<p>This build of the dashboard has no GraphiQL.</p>",
-            None => dashboard::absence(state),
+            None => dashboard::missing_dashboard_notice(state),
         };
-        let text = format!("<p>The GraphQL API takes queries by POST at this address.</p>{absence}");
-        return Page::new("GraphQL", text).leading_home().render(&state.site.base);
+        let text = format!("<p>The GraphQL API takes queries by POST at this address.</p>{notice}");
+        return Page::new("GraphQL", text).with_home_link().render(&state.site.base);
     };
     // GraphiQL adds style elements, and its style contains its fonts and images.
     let policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
@@ -143,7 +143,7 @@ fn not_acceptable() -> Response {
 /// Adds the headers with the remaining quota, if the caller was authenticated.
 fn with_quota_headers(state: &AppState, limit_keys: Option<LimitKeys>, response: Response) -> Response {
     match limit_keys {
-        Some(limit_keys) => state.query_budget.set_headers(limit_keys, response),
+        Some(limit_keys) => state.query_limiter.set_headers(limit_keys, response),
         None => response,
     }
 }
@@ -157,7 +157,7 @@ fn answer(state: &AppState, media_type: MediaType, outcome: Result<Outcome, Refu
             (*response).into()
         }
         Ok(Outcome::Subscription(subscription)) => {
-            return event_stream::lasting(*subscription, state.timeouts.heartbeat);
+            return event_stream::result_stream(*subscription, state.timeouts.heartbeat_interval);
         }
         Err(Refusal::Request(problem)) => {
             return typed(problem.with_body(Json(errors(&[(&problem).into()]))), media_type);
@@ -165,11 +165,11 @@ fn answer(state: &AppState, media_type: MediaType, outcome: Result<Outcome, Refu
         Err(refusal) => refusal.into(),
     };
     let response = match (rendered, media_type) {
-        (rendered, MediaType::EventStream) => return event_stream::once(rendered),
-        (Rendered::Refused(wrong), MediaType::GraphQl) => {
-            (StatusCode::BAD_REQUEST, Json(errors(&wrong))).into_response()
+        (rendered, MediaType::EventStream) => return event_stream::single_result(rendered),
+        (Rendered::Refused(refusal_errors), MediaType::GraphQl) => {
+            (StatusCode::BAD_REQUEST, Json(errors(&refusal_errors))).into_response()
         }
-        (Rendered::Refused(wrong), MediaType::Json) => Json(errors(&wrong)).into_response(),
+        (Rendered::Refused(refusal_errors), MediaType::Json) => Json(errors(&refusal_errors)).into_response(),
         (Rendered::Executed(json), _) => Body::from(Bytes::from(json)).into_response(),
     };
     let mut response = typed(response, media_type);

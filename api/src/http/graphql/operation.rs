@@ -36,7 +36,7 @@ pub(crate) struct Parameters {
     operation_name: Option<String>,
     #[serde(default)]
     variables: Option<Map<String, Value>>,
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "deserialize_object")]
     extensions: Option<Extensions>,
 }
 
@@ -49,7 +49,7 @@ struct Extensions {
 }
 
 /// Deserializes an object. A list would be accepted as the values of its fields in order.
-fn object<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Extensions>, D::Error> {
+fn deserialize_object<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Extensions>, D::Error> {
     let fields = Option::<Map<String, Value>>::deserialize(json)?;
     fields.map(|fields| serde_json::from_value(fields.into()).map_err(D::Error::custom)).transpose()
 }
@@ -64,7 +64,8 @@ struct PersistedQuery {
 impl Parameters {
     /// Returns true if the parameters select a document in one of the possible ways.
     pub(crate) fn has_document(&self) -> bool {
-        let persisted = self.extensions.as_ref().is_some_and(|known| known.persisted_query.is_some());
+        let persisted =
+            self.extensions.as_ref().is_some_and(|extensions| extensions.persisted_query.is_some());
         self.query.is_some() || self.document_id.is_some() || persisted
     }
 }
@@ -132,23 +133,30 @@ pub(crate) async fn execute(
     caller: Caller,
     credentials: &Credentials,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
-    way: Transport,
+    transport: Transport,
 ) -> Result<Outcome, Refusal> {
-    let mut counted = state.metrics.graphql.begin();
+    let mut metrics = state.metrics.graphql.start_operation();
     // Boxed, because the panic handler would otherwise enlarge every request by the execution's future.
-    let run =
-        catch_panic(Box::pin(execute_checked(state, caller, credentials, parameters, way, &mut counted)));
+    let run = catch_panic(Box::pin(execute_checked(
+        state,
+        caller,
+        credentials,
+        parameters,
+        transport,
+        &mut metrics,
+    )));
     let outcome = run.await.unwrap_or_else(|problem| Err(problem.into()));
-    counted.ended(outcome_of(&outcome));
+    metrics.finish(outcome_of(&outcome));
     outcome
 }
 
 /// Returns the outcome of an operation for the metrics.
 fn outcome_of(outcome: &Result<Outcome, Refusal>) -> OperationOutcome {
-    let code = |error: &ServerError| match error.extensions.as_ref().and_then(|known| known.get("code")) {
-        Some(async_graphql::Value::String(code)) => code.clone(),
-        _ => String::new(),
-    };
+    let code =
+        |error: &ServerError| match error.extensions.as_ref().and_then(|extensions| extensions.get("code")) {
+            Some(async_graphql::Value::String(code)) => code.clone(),
+            _ => String::new(),
+        };
     match outcome {
         Ok(Outcome::Subscription(_)) => OperationOutcome::Ok,
         Ok(Outcome::Answer(response, _)) => {
@@ -184,65 +192,65 @@ async fn execute_checked(
     caller: Caller,
     credentials: &Credentials,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
-    way: Transport,
-    counted: &mut Operation,
+    transport: Transport,
+    metrics: &mut Operation,
 ) -> Result<Outcome, Refusal> {
     let Caller { viewer, origin, limit_keys } = caller;
-    let reading = state.query_budget.begin_reading(limit_keys);
-    let guarded = check_request(state, parameters, way).await?;
-    let kind = match guarded.kind {
+    let reading = state.query_limiter.begin_reading(limit_keys);
+    let checked = check_request(state, parameters, transport).await?;
+    let kind = match checked.kind {
         Kind::Query => OperationKind::Query,
         Kind::Mutation => OperationKind::Mutation,
         Kind::Subscription(_) => OperationKind::Subscription,
     };
-    counted.is(kind);
-    let price = price(state, &viewer, &guarded).await?;
-    reading.accepted();
-    let left = state.query_budget.take(limit_keys, price, state.clock.timestamp())?;
-    counted.costs(price);
-    if let Kind::Subscription(_) = guarded.kind {
+    metrics.set_kind(kind);
+    let price = price_in_account(state, &viewer, &checked).await?;
+    reading.accept();
+    let rate_limit = state.query_limiter.take(limit_keys, price, state.clock.timestamp())?;
+    metrics.add_cost(price);
+    if let Kind::Subscription(_) = checked.kind {
         let session = state.open_session(viewer, credentials);
-        let begun = tokio::time::timeout(
+        let result = tokio::time::timeout(
             state.operations.timeout,
-            state.live.subscribe(&session, guarded, origin, left),
+            state.live.subscribe(&session, checked, origin, rate_limit),
         )
         .await
         .map_err(|_| Problem::deadline(state.operations.timeout))?;
-        return begun
+        return result
             .map(|subscription| Outcome::Subscription(Box::new(subscription)))
             .map_err(Refusal::Document);
     }
-    let is_query = guarded.kind == Kind::Query;
-    let request = guarded.template.into_request();
+    let is_query = checked.kind == Kind::Query;
+    let request = checked.template.into_request();
     let (schema, store) = (state.operations.schema.clone(), state.store.clone());
-    let execution = ExecutionContext { viewer, origin, rate_limit: left, now: state.clock.now() };
+    let execution = ExecutionContext { viewer, origin, rate_limit, now: state.clock.now() };
     // The slot is reserved only now, because a request that waits for its body, and a subscription, need
     // none.
-    let turn = state.operations.slots.take(execution.viewer.holder(), state.operations.timeout).await;
-    let _turn = turn.map_err(|_| {
-        state.query_budget.charge_refusal(limit_keys);
+    let slot = state.operations.slots.take(execution.viewer.holder(), state.operations.timeout).await;
+    let _slot = slot.map_err(|_| {
+        state.query_limiter.charge_refusal(limit_keys);
         Problem::unavailable("too many concurrent queries with these credentials: wait until some finish")
     })?;
-    let running = state.query_budget.begin_operation(limit_keys, price);
+    let running = state.query_limiter.begin_operation(limit_keys, price);
     let time = running.time().clone();
     let run = Box::pin(async move { time.count(schema.execute(request, execution, &store)).await });
     let response = if is_query {
-        let answered = state.store.with_timeout(state.operations.timeout, catch_panic(run)).await;
-        answered.ok_or_else(|| Problem::deadline(state.operations.timeout))?
+        let result = state.store.with_timeout(state.operations.timeout, catch_panic(run)).await;
+        result.ok_or_else(|| Problem::deadline(state.operations.timeout))?
     } else {
         // A mutation runs in its own task: a client that disconnects must not interrupt it.
         let run = tokio::spawn(catch_panic(run.in_current_span()));
         tokio::time::timeout(state.operations.timeout, run)
             .await
-            .map_err(|_| Problem::deadline_of_change(state.operations.timeout))?
-            .unwrap_or_else(|gone| Err(Problem::panicked(&gone)))
+            .map_err(|_| Problem::mutation_deadline(state.operations.timeout))?
+            .unwrap_or_else(|error| Err(Problem::panicked(&error)))
     };
-    let added = running.ended();
+    let added_cost = running.finish();
     let (requested, limit) = (price, state.operations.guard.max_cost());
-    let cost = if added == 0 {
+    let cost = if added_cost == 0 {
         value!({ "requested": requested, "limit": limit })
     } else {
-        value!({ "requested": requested, "limit": limit, "added": added })
+        value!({ "requested": requested, "limit": limit, "added": added_cost })
     };
     let kind = if is_query { Kind::Query } else { Kind::Mutation };
     Ok(Outcome::Answer(Box::new(response?.extension("cost", cost)), kind))
@@ -250,16 +258,20 @@ async fn execute_checked(
 
 /// Returns the cost of an operation in its account, in points. Returns an error if it exceeds the limit
 /// of one request.
-async fn price(state: &AppState, viewer: &Viewer, guarded: &CheckedRequest) -> Result<u64, Refusal> {
-    if !guarded.price.depends_on_clusters() {
-        return Ok(guarded.price.points(0));
+async fn price_in_account(
+    state: &AppState,
+    viewer: &Viewer,
+    checked: &CheckedRequest,
+) -> Result<u64, Refusal> {
+    if !checked.price.depends_on_clusters() {
+        return Ok(checked.price.points(0));
     }
     let account = state.store.for_viewer(viewer);
-    let counted = state.operations.account_sizes.clusters(&account);
-    let clusters = state.store.with_timeout(state.operations.timeout, counted).await;
+    let cluster_count = state.operations.account_sizes.clusters(&account);
+    let clusters = state.store.with_timeout(state.operations.timeout, cluster_count).await;
     let clusters =
         clusters.ok_or_else(|| Problem::deadline(state.operations.timeout))?.map_err(Problem::from)?;
-    let points = guarded.price.points(clusters);
+    let points = checked.price.points(clusters);
     state.operations.guard.check_cost(points).map_err(Refusal::Document)?;
     Ok(points)
 }
@@ -268,7 +280,7 @@ async fn price(state: &AppState, viewer: &Viewer, guarded: &CheckedRequest) -> R
 async fn check_request(
     state: &AppState,
     parameters: impl Future<Output = Result<Parameters, Problem>>,
-    way: Transport,
+    transport: Transport,
 ) -> Result<CheckedRequest, Refusal> {
     let Parameters { query, document_id, operation_name, variables, extensions } = parameters.await?;
     tracing::Span::current().record("operation", operation_name.as_deref());
@@ -276,10 +288,10 @@ async fn check_request(
     let query = state.operations.guard.find(DocumentSelector { document: query, id: document_id, hash });
     let query = query.map_err(|error| Refusal::Document(vec![error]))?;
     let query = query.ok_or_else(|| Problem::invalid("/query".to_owned(), "missing field `query`"))?;
-    let guarded = state.operations.guard.check(query, operation_name, variables.unwrap_or_default()).await;
-    let guarded = guarded.map_err(Refusal::Document)?;
-    way.check_kind(guarded.kind)?;
-    Ok(guarded)
+    let checked = state.operations.guard.check(query, operation_name, variables.unwrap_or_default()).await;
+    let checked = checked.map_err(Refusal::Document)?;
+    transport.check_kind(checked.kind)?;
+    Ok(checked)
 }
 
 /// Runs a future, and converts a panic to an error.

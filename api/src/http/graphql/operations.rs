@@ -13,8 +13,8 @@ use crate::{
 };
 
 /// The number of queries and mutations that run at the same time: per core, and the minimum.
-const OPERATIONS_OF_CORE: usize = 2;
-const FEWEST_OPERATIONS: usize = 4;
+const OPERATIONS_PER_CORE: usize = 2;
+const MIN_OPERATIONS: usize = 4;
 
 /// The schema and the limits of operations.
 pub(crate) struct Operations {
@@ -43,12 +43,12 @@ impl Operations {
             guard: Guard::new(config.max_query_cost.into(), persisted),
             account_sizes: AccountSizes::default(),
             timeout: config.query_timeout,
-            slots: shares.places("operations", max_operations()),
+            slots: shares.slots("operations", max_operations()),
         }
     }
 }
 
 /// Returns the number of queries and mutations that run at the same time.
 pub(crate) fn max_operations() -> usize {
-    (OPERATIONS_OF_CORE * cores()).max(FEWEST_OPERATIONS)
+    (OPERATIONS_PER_CORE * cores()).max(MIN_OPERATIONS)
 }

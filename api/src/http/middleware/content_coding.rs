@@ -2,11 +2,11 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-use crate::http::extract::media_type::{FULL, elements, weight};
+use crate::http::extract::media_type::{FULL_WEIGHT, elements, parse_weight};
 
 /// The weight of content as it is, for a client that does not mention it: accepted, but after every
 /// coding that the client names.
-const LEAST: u16 = 1;
+const MIN_WEIGHT: u16 = 1;
 
 /// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,16 +40,18 @@ impl ContentCoding {
 pub(crate) fn best(headers: &HeaderMap, offers: &[ContentCoding]) -> Option<ContentCoding> {
     let fields = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());
     let accepted: Vec<(&str, u16)> =
-        fields.flat_map(|field| elements(field, ',')).filter_map(coding).collect();
-    let of = |is_named: &dyn Fn(&str) -> bool| {
+        fields.flat_map(|field| elements(field, ',')).filter_map(parse_coding).collect();
+    let weight_of = |is_named: &dyn Fn(&str) -> bool| {
         accepted.iter().filter(|(name, _)| is_named(name)).map(|(_, weight)| *weight).max()
     };
-    let others = of(&|name| name == "*");
-    let plain = of(&|name| name.eq_ignore_ascii_case("identity")).or(others).unwrap_or(LEAST);
+    let wildcard_weight = weight_of(&|name| name == "*");
+    let identity_weight =
+        weight_of(&|name| name.eq_ignore_ascii_case("identity")).or(wildcard_weight).unwrap_or(MIN_WEIGHT);
     let mut best: Option<(u16, ContentCoding)> = None;
     for offer in offers {
-        let weight = of(&|name| offer.is_named(name)).or(others).unwrap_or_default();
-        if weight > 0 && weight >= plain && best.is_none_or(|(most, _)| weight > most) {
+        let weight = weight_of(&|name| offer.is_named(name)).or(wildcard_weight).unwrap_or_default();
+        if weight > 0 && weight >= identity_weight && best.is_none_or(|(best_weight, _)| weight > best_weight)
+        {
             best = Some((weight, *offer));
         }
     }
@@ -57,18 +59,18 @@ pub(crate) fn best(headers: &HeaderMap, offers: &[ContentCoding]) -> Option<Cont
 }
 
 /// Parses a coding with its weight in thousandths. An invalid weight drops the coding.
-fn coding(text: &str) -> Option<(&str, u16)> {
+fn parse_coding(text: &str) -> Option<(&str, u16)> {
     let mut parts = elements(text, ';');
     let name = parts.next()?;
-    let mut of = FULL;
+    let mut weight = FULL_WEIGHT;
     for parameter in parts {
         if let Some((name, value)) = parameter.split_once('=')
             && name.trim().eq_ignore_ascii_case("q")
         {
-            of = weight(value.trim())?;
+            weight = parse_weight(value.trim())?;
         }
     }
-    Some((name, of))
+    Some((name, weight))
 }
 
 #[cfg(test)]

@@ -23,11 +23,11 @@ pub(crate) const CSRF: HeaderName = HeaderName::from_static("galvo-csrf");
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-const FOREIGN: &str = "the request was sent by a page of another server";
+const CROSS_ORIGIN: &str = "the request was sent by a page of another server";
 
 /// The size limit in bytes of a header's URL that is repeated in a response: a scheme, a DNS name and a
 /// port.
-const MAX_SHOWN: usize = 270;
+const MAX_URL_BYTES: usize = 270;
 
 /// Rejects API requests with a session cookie that do not come from the server's own page.
 pub(crate) async fn check_csrf(State(state): State<AppState>, request: Request, next: Next) -> Response {
@@ -60,7 +60,7 @@ pub(crate) fn check_same_origin(state: &AppState, headers: &HeaderMap) -> Result
     if let Some(site) = headers.get(SEC_FETCH_SITE)
         && ![&b"same-origin"[..], b"none"].contains(&site.as_bytes())
     {
-        return Err(Problem::forgery(FOREIGN));
+        return Err(Problem::forgery(CROSS_ORIGIN));
     }
     match headers.get(header::ORIGIN) {
         Some(origin) if !is_own(state, headers, origin) => {
@@ -74,22 +74,22 @@ pub(crate) fn check_same_origin(state: &AppState, headers: &HeaderMap) -> Result
 /// makes both equal: behind a proxy that changes `Host`, every login appears to come from another
 /// origin. Of the headers, it repeats only valid URLs.
 fn origin_mismatch_message(public: Option<&PublicUrl>, headers: &HeaderMap, origin: &HeaderValue) -> String {
-    let Some(origin) = address(origin, "") else { return FOREIGN.to_owned() };
-    let host = || headers.get(header::HOST).and_then(|host| address(host, "http://"));
-    let believed = match public {
+    let Some(origin) = parse_url(origin, "") else { return CROSS_ORIGIN.to_owned() };
+    let host = || headers.get(header::HOST).and_then(|host| parse_url(host, "http://"));
+    let own_origin = match public {
         Some(public) => public.origin().to_owned(),
         None => host().map_or("another one".to_owned(), |host| host.origin()["http://".len()..].to_owned()),
     };
     let path = public.map_or("", |public| public.base().as_str());
     format!(
-        "{FOREIGN}: the browser's origin is {origin}, this server's is {believed}: set \
+        "{CROSS_ORIGIN}: the browser's origin is {origin}, this server's is {own_origin}: set \
          GALVO_PUBLIC_URL={origin}{path} if that is its address"
     )
 }
 
 /// Parses the URL in a header. `scheme` is the prefix that the header lacks.
-fn address(value: &HeaderValue, scheme: &str) -> Option<PublicUrl> {
-    let text = value.to_str().ok().filter(|text| text.len() <= MAX_SHOWN)?;
+fn parse_url(value: &HeaderValue, scheme: &str) -> Option<PublicUrl> {
+    let text = value.to_str().ok().filter(|text| text.len() <= MAX_URL_BYTES)?;
     let url: PublicUrl = format!("{scheme}{text}").parse().ok()?;
     url.base().is_empty().then_some(url)
 }
@@ -129,10 +129,10 @@ mod tests {
              server's is https://y: set GALVO_PUBLIC_URL=https://x/galvo if that is its address"
         );
         // Values that are not URLs, or too long, are not repeated.
-        let long = format!("https://{}", "a".repeat(MAX_SHOWN));
+        let long = format!("https://{}", "a".repeat(MAX_URL_BYTES));
         for origin in ["null", "<script>", "https://x/<b>", "https://x/path", "ftp://x", "https://x y", &long]
         {
-            assert_eq!(compare(None, "localhost", origin), FOREIGN, "{origin}");
+            assert_eq!(compare(None, "localhost", origin), CROSS_ORIGIN, "{origin}");
         }
         for host in ["<b>", "x y", "a/b", &long] {
             assert!(compare(None, host, "https://x").contains("this server's is another one:"), "{host}");

@@ -29,51 +29,57 @@ use crate::{
 };
 
 /// The size limit of a repeated host, in bytes: a DNS name and a port.
-const MAX_SHOWN: usize = 270;
+const MAX_DISPLAYED_BYTES: usize = 270;
 
 /// The names of the server, in lower case and without ports: a proxy may forward another port.
 #[derive(Clone, Debug)]
 pub(crate) struct Hosts {
     /// The names of the server. None if the server terminates TLS itself: the browser has then compared
     /// the name with the certificate.
-    own: Option<Arc<[String]>>,
+    names: Option<Arc<[String]>>,
     /// The host for the contents of performance reports. It serves nothing else.
     reports: Option<String>,
 }
 
 impl Hosts {
     pub(crate) fn new(config: &ServeConfig) -> Self {
-        let of = |url: &PublicUrl| name(url.origin().split("://").last().unwrap_or_default());
-        let public = config.public_url.as_ref().map(of);
-        let own = public.into_iter().chain(config.perimeter.hosts.iter().cloned()).collect();
-        Self { own: config.tls.is_none().then_some(own), reports: config.reports_url.as_ref().map(of) }
+        let url_host = |url: &PublicUrl| host_name(url.origin().split("://").last().unwrap_or_default());
+        let public = config.public_url.as_ref().map(url_host);
+        let names = public.into_iter().chain(config.network.hosts.iter().cloned()).collect();
+        Self {
+            names: config.tls.is_none().then_some(names),
+            reports: config.reports_url.as_ref().map(url_host),
+        }
     }
 
     /// Returns true if a request is for the host of performance report contents.
     pub(crate) fn is_report_host(&self, headers: &HeaderMap) -> bool {
-        self.reports.is_some() && request_host(headers).map(name) == self.reports
+        self.reports.is_some() && request_host(headers).map(host_name) == self.reports
     }
 
     /// Returns true if a request uses an IP address or a local name instead of the server's public name.
     pub(crate) fn uses_local_name(headers: &HeaderMap, public: &PublicUrl) -> bool {
         request_host(headers)
-            .map(name)
-            .is_some_and(|called| called != public.host() && is_unspoofable(&called))
+            .map(host_name)
+            .is_some_and(|requested_name| requested_name != public.host() && is_unspoofable(&requested_name))
     }
 
     /// Returns an error if a request uses an unknown name of the server.
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let Some(own) = &self.own else { return Ok(()) };
+        let Some(names) = &self.names else { return Ok(()) };
         let Some(host) = request_host(headers) else { return Ok(()) };
-        let called = name(host);
-        if is_unspoofable(&called) || own.contains(&called) {
+        let requested_name = host_name(host);
+        if is_unspoofable(&requested_name) || names.contains(&requested_name) {
             return Ok(());
         }
-        let shown: String =
-            if called.len() <= MAX_SHOWN { visible(&called).into_owned() } else { "…".to_owned() };
+        let displayed_name: String = if requested_name.len() <= MAX_DISPLAYED_BYTES {
+            visible(&requested_name).into_owned()
+        } else {
+            "…".to_owned()
+        };
         Err(Problem::unknown_host(format!(
-            "unknown host '{shown}': set GALVO_PUBLIC_URL to the address in the browser, and \
-             GALVO_HOSTS={shown} if a proxy calls the server by another name"
+            "unknown host '{displayed_name}': set GALVO_PUBLIC_URL to the address in the browser, and \
+             GALVO_HOSTS={displayed_name} if a proxy calls the server by another name"
         )))
     }
 }
@@ -86,7 +92,7 @@ fn request_host(headers: &HeaderMap) -> Option<&str> {
 
 /// Returns the name in a `Host` header, without its port and without the final dot of a fully qualified
 /// name.
-fn name(host: &str) -> String {
+fn host_name(host: &str) -> String {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -135,12 +141,12 @@ mod tests {
 
     #[test]
     fn names_are_known_or_of_nobody_else() {
-        let own: Arc<[String]> = ["galvo.example".to_owned(), "upstream.internal".to_owned()].into();
-        let hosts = Hosts { own: Some(own), reports: Some("reports.example".to_owned()) };
+        let names: Arc<[String]> = ["galvo.example".to_owned(), "upstream.internal".to_owned()].into();
+        let hosts = Hosts { names: Some(names), reports: Some("reports.example".to_owned()) };
         let headers = |host: &str| {
             HeaderMap::from_iter([(header::HOST, HeaderValue::from_bytes(host.as_bytes()).expect(host))])
         };
-        for (host, known) in [
+        for (host, is_known) in [
             ("galvo.example", true),
             ("GALVO.example.:8443", true),
             ("upstream.internal:8000", true),
@@ -161,12 +167,12 @@ mod tests {
             ("localhost:x", false),
             ("gälvo.example", false),
         ] {
-            assert_eq!(hosts.check(&headers(host)).is_ok(), known, "{host}");
+            assert_eq!(hosts.check(&headers(host)).is_ok(), is_known, "{host}");
         }
         assert!(hosts.check(&HeaderMap::new()).is_ok(), "no browser asks without a name");
         assert!(hosts.is_report_host(&headers("Reports.example:443")));
         assert!(!hosts.is_report_host(&headers("galvo.example")));
-        let of_tls = Hosts { own: None, reports: None };
-        assert!(of_tls.check(&headers("evil.example")).is_ok(), "a certificate is shown for it or is not");
+        let tls_hosts = Hosts { names: None, reports: None };
+        assert!(tls_hosts.check(&headers("evil.example")).is_ok(), "a certificate is shown for it or is not");
     }
 }

@@ -18,7 +18,7 @@ const BURST_SECONDS: u64 = 10;
 /// The limit of reports that are read and stored at the same time. Further reports are rejected with a
 /// retry delay. Reports that wait for the store are held in memory until those before them are stored.
 /// One token gets half of these slots, which is as many as the store processes at once.
-const MAX_REPORTS_UNDER_WAY: usize = 64;
+const MAX_CONCURRENT_REPORTS: usize = 64;
 
 /// The charge for a rejected report, in reports: the sender has to wait before it sends again.
 const REFUSED_REPORTS: u64 = 4;
@@ -36,12 +36,12 @@ impl ReportAdmission {
     pub(crate) fn new(config: &ServeConfig, shares: &FairShares) -> Self {
         let burst = u64::from(config.reports_per_second) * BURST_SECONDS;
         Self {
-            bytes: RateLimiter::of_reports(
-                config.perimeter.report_bytes_per_minute,
-                config.perimeter.report_bytes_per_minute_of_address,
+            bytes: RateLimiter::for_reports(
+                config.network.report_bytes_per_minute,
+                config.network.report_bytes_per_minute_of_address,
             ),
-            count: TokenBuckets::filling(burst, Duration::from_secs(BURST_SECONDS)),
-            slots: shares.places("reports", MAX_REPORTS_UNDER_WAY),
+            count: TokenBuckets::with_refill_time(burst, Duration::from_secs(BURST_SECONDS)),
+            slots: shares.slots("reports", MAX_CONCURRENT_REPORTS),
         }
     }
 
@@ -51,21 +51,21 @@ impl ReportAdmission {
         if self.slots.is_full() { Err(Problem::too_many_reports()) } else { Ok(()) }
     }
 
-    /// Rejects a report beyond its sender's share of the slots, before the sender is authenticated. `known`
-    /// is the sender if the credentials were valid recently.
-    pub(crate) fn check_share(&self, known: Option<(Holder, LimitKey)>) -> Result<(), Problem> {
-        match known {
-            Some((holder, key)) if !self.slots.would_take(holder) => Err(self.refusal(key)),
+    /// Rejects a report beyond its sender's share of the slots, before the sender is authenticated.
+    /// `known_sender` is the sender if the credentials were valid recently.
+    pub(crate) fn check_share(&self, known_sender: Option<(Holder, LimitKey)>) -> Result<(), Problem> {
+        match known_sender {
+            Some((holder, key)) if !self.slots.can_take(holder) => Err(self.refusal(key)),
             _ => Ok(()),
         }
     }
 
-    /// Counts a viewer's request. Returns an error with the name `what` beyond the limit.
-    pub(crate) fn count(&self, viewer: &Viewer, what: &str) -> Result<(), Problem> {
-        let taken = self.count.take(&viewer.limit_key(), 1);
-        taken.map(drop).map_err(|level| {
+    /// Counts a viewer's request. Returns an error with the name `request_name` beyond the limit.
+    pub(crate) fn count(&self, viewer: &Viewer, request_name: &str) -> Result<(), Problem> {
+        let result = self.count.take(&viewer.limit_key(), 1);
+        result.map(drop).map_err(|level| {
             let wait = self.count.wait(level, 1);
-            Problem::rate_limited(wait.as_secs() + 1, format!("too many {what} with this token"))
+            Problem::rate_limited(wait.as_secs() + 1, format!("too many {request_name} with this token"))
         })
     }
 

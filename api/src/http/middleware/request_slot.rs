@@ -37,9 +37,9 @@ use crate::{
     },
 };
 
-/// The parts of the connections for unverified requests, for login requests and for probes, which requests
-/// of owners leave free. Login requests are as many as unverified ones: while they wait for the rest of a
-/// form, newer ones of the same address take their slots, so that few slots would leave a form little time.
+/// The fractions of the connections that are reserved for unverified requests, for login requests and for
+/// probes. Login requests get as many slots as unverified ones: while a login request waits for its form,
+/// newer ones of the same address can take its slot, so that few slots would leave a form little time.
 const UNVERIFIED_DIVISOR: usize = 8;
 const SIGN_IN_DIVISOR: usize = 8;
 const PROBES_DIVISOR: usize = 16;
@@ -49,13 +49,13 @@ const MIN_SLOTS: usize = 4;
 
 /// The number of threads per core for long work. The threads share the cores, so a caller that holds
 /// half of them does not delay others until its work ends.
-const THREADS_OF_CORE: usize = 2;
+const THREADS_PER_CORE: usize = 2;
 
 /// The slots for requests.
 pub(crate) struct RequestSlots {
     requests: Slots,
     unverified: UnverifiedSlots,
-    signing_in: UnverifiedSlots,
+    sign_in: UnverifiedSlots,
     probes: UnverifiedSlots,
     threads: Slots,
 }
@@ -88,42 +88,47 @@ impl Kind {
 impl RequestSlots {
     /// Creates the slots in proportion to the number of connections.
     pub(crate) fn new(shares: &FairShares, connections: usize) -> Self {
-        let part = |divisor: usize| connections / divisor;
-        let reserved = part(UNVERIFIED_DIVISOR) + part(SIGN_IN_DIVISOR) + part(PROBES_DIVISOR);
-        let slots = |resource, divisor| shares.unverified(resource, part(divisor).max(MIN_SLOTS));
+        let share_of = |divisor: usize| connections / divisor;
+        let reserved = share_of(UNVERIFIED_DIVISOR) + share_of(SIGN_IN_DIVISOR) + share_of(PROBES_DIVISOR);
+        let slots = |resource, divisor| shares.unverified(resource, share_of(divisor).max(MIN_SLOTS));
         Self {
-            requests: shares.places("requests", connections - reserved),
+            requests: shares.slots("requests", connections - reserved),
             unverified: slots("unverified_requests", UNVERIFIED_DIVISOR),
-            signing_in: slots("sign_in_requests", SIGN_IN_DIVISOR),
+            sign_in: slots("sign_in_requests", SIGN_IN_DIVISOR),
             probes: slots("probes", PROBES_DIVISOR),
-            threads: shares.places("threads", (THREADS_OF_CORE * cores()).max(MIN_SLOTS)),
+            threads: shares.slots("threads", (THREADS_PER_CORE * cores()).max(MIN_SLOTS)),
         }
     }
 
     /// Reserves a slot for a request: one of the owner if its credentials are known, or else one of the
     /// unverified requests. An owner who has its share is rejected only after authentication, which costs
     /// points.
-    fn reserve(&self, kind: Kind, known: Option<Holder>, stranger: Stranger) -> Result<RequestSlot, Refused> {
-        if let Some(owner) = known
+    fn reserve(
+        &self,
+        kind: Kind,
+        known_holder: Option<Holder>,
+        client: UnverifiedClient,
+    ) -> Result<RequestSlot, Refused> {
+        if let Some(owner) = known_holder
             && kind == Kind::Other
-            && self.requests.would_take(owner)
+            && self.requests.can_take(owner)
             && let Ok(slot) = self.requests.try_take(owner)
         {
             return Ok(RequestSlot::Verified(slot));
         }
         let slots = match kind {
             Kind::Probe => &self.probes,
-            Kind::SignIn => &self.signing_in,
+            Kind::SignIn => &self.sign_in,
             Kind::Other => &self.unverified,
         };
-        let Stranger { address, holder } = stranger;
+        let UnverifiedClient { address, holder } = client;
         Ok(RequestSlot::Unverified(slots.try_take(address)?, holder))
     }
 }
 
 /// A client whose credentials are not verified.
 #[derive(Clone, Copy)]
-struct Stranger {
+struct UnverifiedClient {
     /// The address, or its network.
     address: IpAddr,
     /// The holder of what the request needs besides its slot.
@@ -132,48 +137,49 @@ struct Stranger {
 
 /// The slot of a request, held until all work of the request has ended.
 #[derive(Clone)]
-pub(crate) struct OccupiedSlot(Arc<Parts>);
+pub(crate) struct OccupiedSlot(Arc<SlotContents>);
 
-struct Parts {
+struct SlotContents {
     work: Arc<RequestWork>,
     address: IpAddr,
-    _answering: Option<Arc<BusyGuard>>,
+    _busy_guard: Option<Arc<BusyGuard>>,
 }
 
 tokio::task_local! {
-    static HELD: OccupiedSlot;
+    static CURRENT_SLOT: OccupiedSlot;
 }
 
 impl OccupiedSlot {
     /// Runs the work of a request within its slot. The work may outlast the response. Returns `None`, and
     /// drops the work, if the request has to give way.
-    pub(crate) async fn keep<T>(self, work: impl Future<Output = T>) -> Option<T> {
-        let of = Arc::clone(&self.0.work);
-        of.run_future(HELD.scope(self, work)).await
+    pub(crate) async fn hold_during<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        let request_work = Arc::clone(&self.0.work);
+        request_work.run_future(CURRENT_SLOT.scope(self, work)).await
     }
 
     /// Runs a future that waits for the client of a request. Meanwhile the request may have to give way
     /// if it is not verified.
     pub(crate) async fn wait_for_client<T>(waiting: impl Future<Output = T>) -> T {
-        let _wait = HELD.try_with(|held| held.0.work.wait_for_client()).ok();
+        let _wait = CURRENT_SLOT.try_with(|slot| slot.0.work.wait_for_client()).ok();
         waiting.await
     }
 
     /// Moves the request to a slot of the viewer after authentication. Work outside a request has no slot
     /// and needs none. Returns the client's address if the viewer has its share.
-    pub(crate) fn hand_to(viewer: &Viewer) -> Result<(), IpAddr> {
-        let handed = HELD.try_with(|held| held.0.work.hand_to(viewer.holder()).map_err(|_| held.0.address));
-        handed.unwrap_or(Ok(()))
+    pub(crate) fn move_to_viewer(viewer: &Viewer) -> Result<(), IpAddr> {
+        let result = CURRENT_SLOT
+            .try_with(|slot| slot.0.work.transfer_to(viewer.holder()).map_err(|_| slot.0.address));
+        result.unwrap_or(Ok(()))
     }
 
     /// Moves the request to a slot of the viewer. A rejection costs points.
     pub(crate) fn transfer_to(state: &AppState, viewer: &Viewer) -> Result<(), Problem> {
-        Self::hand_to(viewer).map_err(|address| {
+        Self::move_to_viewer(viewer).map_err(|address| {
             let keys = LimitKeys::new(viewer.limit_key(), address);
-            if let Err(problem) = state.query_budget.check(keys) {
+            if let Err(problem) = state.query_limiter.check(keys) {
                 return problem;
             }
-            state.query_budget.charge_refusal(keys);
+            state.query_limiter.charge_refusal(keys);
             Problem::unavailable(
                 "too many concurrent requests with these credentials: wait until some finish, or close \
                  streams",
@@ -193,35 +199,37 @@ pub(crate) async fn reserve_slot(
         return next.run(request).await;
     };
     // Ambiguous credentials are never valid.
-    let shown = Credentials::of(&state.site.cookies, request.headers()).unwrap_or_default();
-    let known = state.authentication.find_known(&shown).map(|(owner, _)| owner);
-    let stranger = Stranger {
+    let credentials = Credentials::of(&state.site.cookies, request.headers()).unwrap_or_default();
+    let known_holder = state.authentication.find_known(&credentials).map(|(owner, _)| owner);
+    let client = UnverifiedClient {
         address: rate_limit_address(address),
-        holder: state.authentication.stranger(address, &shown),
+        holder: state.authentication.unauthenticated_holder(address, &credentials),
     };
     let slots = &state.request_slots;
-    let Ok(slot) = slots.reserve(Kind::of(request.uri().path()), known, stranger) else {
-        return busy();
+    let Ok(slot) = slots.reserve(Kind::of(request.uri().path()), known_holder, client) else {
+        return too_many_requests();
     };
-    let answering = request.extensions_mut().remove::<Arc<BusyGuard>>();
+    let busy_guard = request.extensions_mut().remove::<Arc<BusyGuard>>();
     let work = RequestWork::new(slot, slots.requests.clone(), slots.threads.clone());
     if !request.body().is_end_stream() && !work.is_verified() {
         let work = Arc::clone(&work);
         request = request.map(|body| Body::new(UnverifiedBody { body, work, wait: None }));
     }
-    let held = OccupiedSlot(Arc::new(Parts { work, address, _answering: answering }));
-    request.extensions_mut().insert(held.clone());
-    let Some(response) = held.clone().keep(next.run(request)).await else { return busy() };
+    let occupied_slot = OccupiedSlot(Arc::new(SlotContents { work, address, _busy_guard: busy_guard }));
+    request.extensions_mut().insert(occupied_slot.clone());
+    let Some(response) = occupied_slot.clone().hold_during(next.run(request)).await else {
+        return too_many_requests();
+    };
     response.map(|body| {
-        if body.is_end_stream() || !held.0.work.is_verified() {
+        if body.is_end_stream() || !occupied_slot.0.work.is_verified() {
             body
         } else {
-            Body::new(HeldBody { body, _held: held })
+            Body::new(SlotHoldingBody { body, _slot: occupied_slot })
         }
     })
 }
 
-fn busy() -> Response {
+fn too_many_requests() -> Response {
     Problem::unavailable("too many concurrent requests: try again later").into_response()
 }
 
@@ -260,12 +268,12 @@ impl HttpBody for UnverifiedBody {
 }
 
 /// A response body that holds the slot of its request until it ends.
-struct HeldBody {
+struct SlotHoldingBody {
     body: Body,
-    _held: OccupiedSlot,
+    _slot: OccupiedSlot,
 }
 
-impl HttpBody for HeldBody {
+impl HttpBody for SlotHoldingBody {
     type Data = Bytes;
     type Error = axum::Error;
 

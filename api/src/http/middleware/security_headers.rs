@@ -11,7 +11,7 @@ use tower_http::cors::CorsLayer;
 use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY};
 
 /// The time for which a browser may cache a CORS preflight response.
-const REMEMBERED: Duration = Duration::from_hours(1);
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
 
 /// The default security headers of every response: no content sniffing, no scripts, no framing, no
 /// embedding by other origins, no referrer, and no caching. A response can override each of them.
@@ -62,6 +62,6 @@ pub(crate) fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
             header::RETRY_AFTER,
             HeaderName::from_static("x-request-id"),
         ])
-        .max_age(REMEMBERED);
+        .max_age(PREFLIGHT_MAX_AGE);
     Some(layer)
 }

@@ -15,10 +15,10 @@ const MAX_BUCKETS: NonZeroUsize = NonZeroUsize::new(100_000).expect("it is more 
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A token bucket for each key. Each refills from empty to full within `fills_in`.
+/// A token bucket for each key. Each refills from empty to full within `refill_time`.
 pub(crate) struct TokenBuckets<K: Hash + Eq> {
     limit: u64,
-    fills_in: Duration,
+    refill_time: Duration,
     /// The time at which each bucket is full again.
     full_at: Mutex<LruCache<K, Instant>>,
 }
@@ -43,12 +43,12 @@ impl Level {
 
 impl<K: Hash + Eq + Clone> TokenBuckets<K> {
     pub(crate) fn new(per_minute: u64) -> Self {
-        Self::filling(per_minute, MINUTE)
+        Self::with_refill_time(per_minute, MINUTE)
     }
 
     /// Creates buckets with this capacity and this time to refill.
-    pub(crate) fn filling(limit: u64, fills_in: Duration) -> Self {
-        Self { limit: limit.max(1), fills_in, full_at: Mutex::new(LruCache::new(MAX_BUCKETS)) }
+    pub(crate) fn with_refill_time(limit: u64, refill_time: Duration) -> Self {
+        Self { limit: limit.max(1), refill_time, full_at: Mutex::new(LruCache::new(MAX_BUCKETS)) }
     }
 
     /// Returns the level of a bucket.
@@ -58,13 +58,13 @@ impl<K: Hash + Eq + Clone> TokenBuckets<K> {
 
     /// Takes an amount that may exceed the level. The wait for the next one grows accordingly.
     pub(crate) fn overdraw(&self, key: &K, amount: u64) {
-        self.deduct(&mut self.buckets(), key, amount, Instant::now());
+        self.deduct(&mut self.lock_buckets(), key, amount, Instant::now());
     }
 
     /// Takes an amount if it is available, and returns the level after it. Returns the unchanged level
     /// as the error otherwise.
     pub(crate) fn take(&self, key: &K, amount: u64) -> Result<Level, Level> {
-        let (mut buckets, now) = (self.buckets(), Instant::now());
+        let (mut buckets, now) = (self.lock_buckets(), Instant::now());
         let level = self.level_of(&mut buckets, key, now);
         if level.missing.saturating_add(amount) > self.limit {
             return Err(level);
@@ -79,12 +79,12 @@ impl<K: Hash + Eq + Clone> TokenBuckets<K> {
     }
 
     fn level_at(&self, key: &K, now: Instant) -> Level {
-        self.level_of(&mut self.buckets(), key, now)
+        self.level_of(&mut self.lock_buckets(), key, now)
     }
 
     fn level_of(&self, buckets: &mut LruCache<K, Instant>, key: &K, now: Instant) -> Level {
         let full_in = buckets.get(key).map_or(Duration::ZERO, |full| full.saturating_duration_since(now));
-        let points = (full_in.as_nanos() * u128::from(self.limit)).div_ceil(self.fills_in.as_nanos());
+        let points = (full_in.as_nanos() * u128::from(self.limit)).div_ceil(self.refill_time.as_nanos());
         Level { limit: self.limit, missing: u64::try_from(points).unwrap_or(u64::MAX), full_in }
     }
 
@@ -94,11 +94,11 @@ impl<K: Hash + Eq + Clone> TokenBuckets<K> {
     }
 
     fn time_to_fill(&self, amount: u64) -> Duration {
-        let nanoseconds = u128::from(amount) * self.fills_in.as_nanos() / u128::from(self.limit);
+        let nanoseconds = u128::from(amount) * self.refill_time.as_nanos() / u128::from(self.limit);
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    fn buckets(&self) -> MutexGuard<'_, LruCache<K, Instant>> {
+    fn lock_buckets(&self) -> MutexGuard<'_, LruCache<K, Instant>> {
         self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_bucket_fills_again() {
         let (buckets, now) = (TokenBuckets::new(6_000), Instant::now());
-        buckets.deduct(&mut buckets.buckets(), &1, 6_000, now);
+        buckets.deduct(&mut buckets.lock_buckets(), &1, 6_000, now);
         let missing = |milliseconds| buckets.level_at(&1, now + Duration::from_millis(milliseconds)).missing;
         assert_eq!((missing(0), missing(10), missing(15), missing(60_000)), (6_000, 5_999, 5_999, 0));
     }
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn a_bucket_may_fill_in_another_time_than_a_minute() {
         // 3 per second, 30 at once.
-        let (buckets, now) = (TokenBuckets::filling(30, Duration::from_secs(10)), Instant::now());
-        buckets.deduct(&mut buckets.buckets(), &1, 30, now);
+        let (buckets, now) = (TokenBuckets::with_refill_time(30, Duration::from_secs(10)), Instant::now());
+        buckets.deduct(&mut buckets.lock_buckets(), &1, 30, now);
         let left = |milliseconds| buckets.level_at(&1, now + Duration::from_millis(milliseconds)).remaining();
         assert_eq!((left(0), left(333), left(334), left(1_000), left(10_000)), (0, 0, 1, 3, 30));
         let empty = buckets.level_at(&1, now);
@@ -144,7 +144,7 @@ mod tests {
         for number in 0..=MAX_BUCKETS.get() {
             buckets.overdraw(&number, 1);
         }
-        assert_eq!(buckets.buckets().len(), MAX_BUCKETS.get());
+        assert_eq!(buckets.lock_buckets().len(), MAX_BUCKETS.get());
         assert_eq!(buckets.level(&0).missing, 0, "what was used longest ago is full again");
     }
 }

@@ -46,8 +46,8 @@ pub(crate) async fn get(
     let Some(session) = state.session(&headers).await? else {
         return Ok(to_sign_in(&state, &path(&identifier)));
     };
-    let Some(request) = find(&state, &identifier).await? else { return Ok(gone()) };
-    Ok(question(&state, &session, &request).await?.into_response())
+    let Some(request) = find_request(&state, &identifier).await? else { return Ok(missing_request_page()) };
+    Ok(decision_form(&state, &session, &request).await?.into_response())
 }
 
 /// Stores the decision on a token request.
@@ -61,7 +61,9 @@ pub(crate) async fn post(
     let Some((session, form)) = receive_own_form(&state, &headers, body).await? else {
         return Ok(to_sign_in(&state, &path(&parameter(query.as_deref(), "id"))));
     };
-    let Some(request) = find(&state, form.text("id")).await? else { return Ok(gone()) };
+    let Some(request) = find_request(&state, form.text("id")).await? else {
+        return Ok(missing_request_page());
+    };
     if form.text("decision") != "approve" {
         state.system.remove_token_request(&request.identifier).await?;
         return Ok(
@@ -73,7 +75,7 @@ pub(crate) async fn post(
     let now = state.clock.timestamp();
     let expires_at = match form.text("days") {
         "" => None,
-        days if DAYS.iter().any(|(known, _)| *known == days) => {
+        days if DAYS.iter().any(|(value, _)| *value == days) => {
             let days = days.parse().map_or(TimeDelta::zero(), TimeDelta::days);
             Some((now.0 + days).into())
         }
@@ -81,14 +83,14 @@ pub(crate) async fn post(
     };
     let store = state.audited_store(&viewer, origin);
     // A page from before the introduction of this field omits it.
-    let chosen = match form.text("scopes") {
+    let chosen_scopes = match form.text("scopes") {
         "" => None,
         scopes => match parse_scopes(scopes) {
             Ok(scopes) => Some(scopes),
             Err(error) => return Err(Problem::malformed(format!("the token's scopes {error}")).into()),
         },
     };
-    match token_request::approve(&store, &viewer, request.identifier, chosen, expires_at, now).await? {
+    match token_request::approve(&store, &viewer, request.identifier, chosen_scopes, expires_at, now).await? {
         Ok(token) => {
             let (label, user, account) =
                 (escape(&token.label), escape(&viewer.user().name), escape(&viewer.account().slug));
@@ -97,14 +99,14 @@ pub(crate) async fn post(
                 [Scope::Ingest] => ", limited to reports of clusters",
                 _ => ", limited to the access you chose",
             };
-            let done = format!(
+            let message = format!(
                 "<p role=\"status\">The token <strong>{label}</strong> is active, with the access of {user} \
                  to the account {account}{limits}.</p><p>The program continues automatically. You can close \
                  this page.</p>"
             );
-            Ok(Page::new("Token activated", done).into_response())
+            Ok(Page::new("Token activated", message).into_response())
         }
-        Err(Refusal::NotFound) => Ok(gone()),
+        Err(Refusal::NotFound) => Ok(missing_request_page()),
         Err(Refusal::NoMember) => Err(Problem::not_found().into()),
         Err(Refusal::Rules(errors)) => {
             let reasons: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -122,15 +124,16 @@ const SCOPES: [(&str, &str); 4] = [
 ];
 
 /// Returns the selectable scopes: first all requested ones, then subsets of them.
-fn offered(requested: Option<&Scopes>) -> Vec<(String, &'static str)> {
-    let known = SCOPES.into_iter().map(|(text, meaning)| (text.to_owned(), meaning));
-    let Some(requested) = requested else { return known.collect() };
-    let whole = requested.0.iter().copied().map(scope_name).collect::<Vec<_>>().join(" ");
-    let is_part = |text: &str| {
+fn selectable_scopes(requested: Option<&Scopes>) -> Vec<(String, &'static str)> {
+    let listed = SCOPES.into_iter().map(|(text, meaning)| (text.to_owned(), meaning));
+    let Some(requested) = requested else { return listed.collect() };
+    let requested_text = requested.0.iter().copied().map(scope_name).collect::<Vec<_>>().join(" ");
+    let is_subset = |text: &str| {
         parse_scopes(text).is_ok_and(|scopes| scopes.iter().all(|scope| requested.0.contains(scope)))
     };
-    let odd = (!SCOPES.iter().any(|(text, _)| *text == whole)).then_some((whole, "as requested"));
-    odd.into_iter().chain(known.filter(|(text, _)| is_part(text))).collect()
+    let unlisted =
+        (!SCOPES.iter().any(|(text, _)| *text == requested_text)).then_some((requested_text, "as requested"));
+    unlisted.into_iter().chain(listed.filter(|(text, _)| is_subset(text))).collect()
 }
 
 /// Returns the requested scopes as the rest of a sentence.
@@ -153,7 +156,7 @@ fn path(identifier: &str) -> String {
     }
 }
 
-async fn find(state: &AppState, identifier: &str) -> Result<Option<Model>, Problem> {
+async fn find_request(state: &AppState, identifier: &str) -> Result<Option<Model>, Problem> {
     if !ApiToken::is_identifier(identifier) {
         return Ok(None);
     }
@@ -161,23 +164,23 @@ async fn find(state: &AppState, identifier: &str) -> Result<Option<Model>, Probl
 }
 
 /// Returns the page for a request that never existed, has expired, or was decided.
-fn gone() -> Response {
+fn missing_request_page() -> Response {
     let text = "<p role=\"alert\">There is no token request at this address. It was already decided, or \
                 expired after 10 minutes: start the request again in the program.</p>";
     Page::new("Nothing to activate", text).status(StatusCode::NOT_FOUND).into_response()
 }
 
-async fn question(state: &AppState, session: &Session, request: &Model) -> Result<Page, Problem> {
+async fn decision_form(state: &AppState, session: &Session, request: &Model) -> Result<Page, Problem> {
     // A user without a membership is rejected here.
     let viewer = state.authentication.authenticator.viewer_of(session, None).await?;
     let accounts = match state.store.for_viewer_user(&viewer) {
-        Some(own) => own.current_memberships(state.clock.timestamp()).await?,
+        Some(user_store) => user_store.current_memberships(state.clock.timestamp()).await?,
         None => Vec::new(),
     };
     let accounts = accounts
         .iter()
         .map(|CurrentMembership { account, .. }| (account.slug.as_str(), account.name.as_str()));
-    let offered = offered(request.scopes.as_ref());
+    let options = selectable_scopes(request.scopes.as_ref());
     let body = format!(
         "<p>A program requests a token{requested}. Activate it only if you have just started that program \
          yourself, and it shows this code.</p>\
@@ -191,7 +194,7 @@ async fn question(state: &AppState, session: &Session, request: &Model) -> Resul
          <button name=\"decision\" value=\"refuse\">Refuse</button></form>\
          <p>You are signed in as {user}.</p>",
         requested = requested_scopes_text(request.scopes.as_ref()),
-        scopes = select("scopes", offered.iter().map(|(text, meaning)| (text.as_str(), *meaning))),
+        scopes = select("scopes", options.iter().map(|(text, meaning)| (text.as_str(), *meaning))),
         identifier = escape(&request.identifier),
         label = escape(&request.label),
         at = request.created_at.0.format("%Y-%m-%d %H:%M:%S UTC"),

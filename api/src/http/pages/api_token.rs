@@ -25,7 +25,7 @@ use crate::{
         token_request::{self, RequestRefusal},
     },
     auth::Viewer,
-    clock::stored,
+    clock::to_stored,
     domain::{
         access::{AccessError, NewToken, NoScope},
         time,
@@ -163,13 +163,13 @@ pub(crate) async fn ask(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<TokenRequestBody>), Problem> {
-    let mut form = Form::receive(&headers, body, state.timeouts.body).await?;
+    let mut form = Form::receive(&headers, body, state.timeouts.body_timeout).await?;
     let (label, scopes, now) = (form.take("label"), form.take("scope"), state.clock.timestamp());
-    let from = token_request::Requester {
+    let requester = token_request::Requester {
         address: origin.address,
         forwarded_address: forwarded.map(|Extension(UntrustedForwardedFor(address))| address),
     };
-    let outcome = token_request::request_token(&state.system, label, &scopes, from, now).await?;
+    let outcome = token_request::request_token(&state.system, label, &scopes, requester, now).await?;
     let token = outcome.map_err(|refusal| match refusal {
         RequestRefusal::Label => Problem::invalid("/label".to_owned(), AccessError::Label.to_string()),
         RequestRefusal::Scope => Problem::invalid("/scope".to_owned(), NoScope.to_string()),
@@ -250,21 +250,21 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<MadeTokenBody>), Problem> {
-    let viewer = require_every_scope(state.signed_in(&headers).await?)?;
-    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
-    let wanted: NewTokenBody = received.parse().await?;
-    let wish = NewToken {
-        label: wanted.label.unwrap_or_default(),
+    let viewer = require_every_scope(state.authenticate_user(&headers).await?)?;
+    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body_timeout).await?;
+    let requested: NewTokenBody = received.parse().await?;
+    let new_token = NewToken {
+        label: requested.label.unwrap_or_default(),
         scopes: viewer.scopes().to_vec(),
-        expires_at: wanted.expiry.map(stored).or(viewer.grants_until()),
+        expires_at: requested.expiry.map(to_stored).or(viewer.max_token_expiry()),
     };
     let (store, now) = (state.audited_store(&viewer, origin), state.clock.timestamp());
-    match api_token::create(&store, &viewer, viewer.user_id(), wish, now).await? {
+    match api_token::create(&store, &viewer, viewer.user_id(), new_token, now).await? {
         Ok((token, row)) => {
             let body = MadeTokenBody { made: TokenBody::of(row, now), token: token.reveal() };
             Ok((StatusCode::CREATED, Json(body)))
         }
-        Err(refusal) => Err(refused(refusal)),
+        Err(refusal) => Err(refusal_problem(refusal)),
     }
 }
 
@@ -292,14 +292,14 @@ pub(crate) async fn revoke(
     PathParams(identifier): PathParams<String>,
     headers: HeaderMap,
 ) -> Result<Json<TokenBody>, Problem> {
-    let viewer = require_every_scope(state.signed_in(&headers).await?)?;
+    let viewer = require_every_scope(state.authenticate_user(&headers).await?)?;
     if !ApiToken::is_identifier(&identifier) {
         return Err(Problem::not_found());
     }
     let (store, now) = (state.audited_store(&viewer, origin), state.clock.timestamp());
-    let by = (viewer.user_id(), Some(viewer.user_id()));
-    let revoked = api_token::revoke(&store, by, identifier, now).await?;
-    revoked.map(|token| Json(TokenBody::of(token, now))).map_err(refused)
+    let revoker = (viewer.user_id(), Some(viewer.user_id()));
+    let revoked = api_token::revoke(&store, revoker, identifier, now).await?;
+    revoked.map(|token| Json(TokenBody::of(token, now))).map_err(refusal_problem)
 }
 
 /// Returns an error if the credentials have fewer scopes than their user.
@@ -311,7 +311,7 @@ fn require_every_scope(viewer: Viewer) -> Result<Viewer, Problem> {
     }
 }
 
-fn refused(refusal: Refusal) -> Problem {
+fn refusal_problem(refusal: Refusal) -> Problem {
     let errors = match refusal {
         Refusal::NotFound => return Problem::not_found(),
         Refusal::NoMember => return Problem::unauthenticated("the token is not valid"),

@@ -52,18 +52,18 @@ pub(crate) async fn get(
         Some(user) => store.users_by_id(&[user]).await?.remove(&user),
         None => None,
     };
-    state.query_budget.overdraw(caller.limit_keys, COST);
+    state.query_limiter.overdraw(caller.limit_keys, COST);
     Ok(page(&state, &row, user.map(|user| user.name)).into_response())
 }
 
 fn page(state: &AppState, row: &Model, user: Option<String>) -> Page {
-    let (life, now) = (Life::from(row).name(), state.clock.now());
+    let (state_name, now) = (Life::from(row).name(), state.clock.now());
     let time = |at: entity::Timestamp| at.0.format("%Y-%m-%d %H:%M:%S UTC").to_string();
     let facts = [
         ("Number", row.id.to_string()),
         ("Scheduler", row.scheduler_id.clone()),
         ("User", user.unwrap_or_default()),
-        ("State", life.to_owned()),
+        ("State", state_name.to_owned()),
         ("Started", time(row.started_at)),
         ("Closed", row.closed_at.map(time).unwrap_or_default()),
         ("Close reason", row.close_reason.clone().unwrap_or_default()),
@@ -75,13 +75,13 @@ fn page(state: &AppState, row: &Model, user: Option<String>) -> Page {
     ];
     let mut items = String::new();
     for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
-        write!(items, "<dt>{name}</dt><dd>{}</dd>", escape(fact)).expect("a text takes all");
+        write!(items, "<dt>{name}</dt><dd>{}</dd>", escape(fact)).expect("writing to a string succeeds");
     }
     let query =
         format!("{{ cluster(id: \"{}\") {{ name state totals {{ tasks errors threadSeconds }} }} }}", row.id);
     let query: String = form_urlencoded::byte_serialize(query.as_bytes()).collect();
     let graphql = state.site.base.address(&format!("/graphql?query={query}"));
-    let more = format!("<p><a href=\"{graphql}\">Query it in GraphiQL</a></p>");
+    let query_link = format!("<p><a href=\"{graphql}\">Query it in GraphiQL</a></p>");
     let name = row.name.as_deref().unwrap_or(&row.scheduler_id);
-    Page::new(format!("Cluster {name}"), format!("<dl>{items}</dl>{more}"))
+    Page::new(format!("Cluster {name}"), format!("<dl>{items}</dl>{query_link}"))
 }

@@ -60,18 +60,18 @@ pub(crate) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ErrorPage> {
-    let Some((session, sent)) = receive_own_form(&state, &headers, body).await? else {
+    let Some((session, fields)) = receive_own_form(&state, &headers, body).await? else {
         return Ok(to_sign_in(&state, PATH));
     };
     let now = state.clock.timestamp();
     let user = session.user();
     let actor = Actor::in_browser(user, origin, now);
-    let own = UserStore::of_session(&state.store, &session);
-    let accepted = match ApiToken::parse(sent.text("secret").trim()) {
-        Some(secret) => own.accept_invitation(&secret, &user.name, &actor, now).await?,
+    let user_store = UserStore::of_session(&state.store, &session);
+    let result = match ApiToken::parse(fields.text("secret").trim()) {
+        Some(secret) => user_store.accept_invitation(&secret, &user.name, &actor, now).await?,
         None => Err(AccessError::NoInvitation),
     };
-    let account = match accepted {
+    let account = match result {
         Ok(account) => account,
         Err(error) => {
             let reason = match error {
@@ -84,14 +84,14 @@ pub(crate) async fn post(
             return Ok(page.into_response());
         }
     };
-    let joined =
-        own.current_memberships(now).await?.into_iter().find(|current| current.account.id == account);
-    let name = joined.map(|current| current.account.name).unwrap_or_default();
+    let membership =
+        user_store.current_memberships(now).await?.into_iter().find(|current| current.account.id == account);
+    let name = membership.map(|current| current.account.name).unwrap_or_default();
     let text = format!(
         "<p role=\"status\">You are a member of the account <strong>{}</strong> now.</p>",
         escape(&name)
     );
-    Ok(Page::new("Invitation accepted", text).leading_home().into_response())
+    Ok(Page::new("Invitation accepted", text).with_home_link().into_response())
 }
 
 fn form(state: &AppState, session: &Session, alert: &str) -> Page {

@@ -1,4 +1,5 @@
-//! `/`: the dashboard, or without one the front page, for users who open the server's URL in a browser.
+//! `/`, for users who open the server's URL in a browser: the dashboard, or the front page if the server has
+//! no dashboard.
 
 use axum::{
     extract::State,
@@ -16,7 +17,8 @@ pub(crate) async fn get(State(state): State<AppState>, headers: HeaderMap) -> Re
     if let Some(dashboard) = dashboard::index(&state, &headers) {
         return Ok(dashboard);
     }
-    let (address, absence) = (|path| state.site.base.address(path), dashboard::absence(&state));
+    let address = |path| state.site.base.address(path);
+    let dashboard_notice = dashboard::missing_dashboard_notice(&state);
     let links = format!(
         "<p>The open analytics server for Dask runs here.</p><ul>\
          <li><a href=\"{}\">GraphiQL</a>: run queries, signed in or with <code>{{\"Authorization\": \
@@ -27,7 +29,7 @@ pub(crate) async fn get(State(state): State<AppState>, headers: HeaderMap) -> Re
         address("/api/v1/openapi.json"),
         address("/api/v2/analytics/preload"),
     );
-    let who = match state.session(&headers).await? {
+    let session_text = match state.session(&headers).await? {
         Some(session) => {
             let (csrf, name) = (csrf_field(&session), escape(&session.user().name));
             let (password, sign_out) = (address("/password"), address("/sign-out"));
@@ -39,6 +41,9 @@ pub(crate) async fn get(State(state): State<AppState>, headers: HeaderMap) -> Re
         }
         None => format!("<p><a href=\"{}\">Sign in</a></p>", address("/sign-in")),
     };
-    let page = Page::new(concat!("Galvo ", env!("CARGO_PKG_VERSION")), format!("{links}{absence}{who}"));
+    let page = Page::new(
+        concat!("Galvo ", env!("CARGO_PKG_VERSION")),
+        format!("{links}{dashboard_notice}{session_text}"),
+    );
     Ok(page.into_response())
 }

@@ -8,7 +8,7 @@ use axum::{
 
 use super::{
     page::{ErrorPage, Page, escape},
-    sign_in::begin_session,
+    sign_in::start_session,
 };
 use crate::{
     auth::{AuthError, OidcError, RedirectParameters, SignInMethod},
@@ -29,15 +29,16 @@ pub(crate) async fn get(
     RawQuery(query): RawQuery,
 ) -> Result<Response, ErrorPage> {
     let provider = state.sign_in.oidc.as_ref().ok_or_else(Problem::not_found)?;
-    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.site.base);
-    let attempt = SignInAttempt::begin(&mut rand::rng(), to, state.clock.now());
-    let address = match provider.address(&attempt).await {
+    let return_path =
+        ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.site.base);
+    let attempt = SignInAttempt::begin(&mut rand::rng(), return_path, state.clock.now());
+    let address = match provider.authorization_url(&attempt).await {
         Ok(address) => address,
-        Err(error) => return Ok(failed(&state, &error)),
+        Err(error) => return Ok(failure_page(&state, &error)),
     };
-    let location = HeaderValue::try_from(address.as_str()).expect("addresses are signs of ASCII");
+    let location = HeaderValue::try_from(address.as_str()).expect("URLs are ASCII");
     let cookie =
-        state.site.cookies.keep(state.site.cookies.attempt_name(), &attempt.reveal(), ATTEMPT_LIFETIME);
+        state.site.cookies.set_cookie(state.site.cookies.attempt_name(), &attempt.reveal(), ATTEMPT_LIFETIME);
     let headers = [
         (header::LOCATION, location),
         (header::SET_COOKIE, cookie),
@@ -57,28 +58,37 @@ pub(crate) async fn callback(
     let name = state.site.cookies.attempt_name();
     let attempt =
         cookie::value(&headers, name).and_then(|cookie| SignInAttempt::parse(cookie, state.clock.now()));
-    let given = |name: &str| parameter(query.as_deref(), name);
-    let returned = RedirectParameters { code: given("code"), state: given("state"), issuer: given("iss") };
+    let query_parameter = |name: &str| parameter(query.as_deref(), name);
+    let parameters = RedirectParameters {
+        code: query_parameter("code"),
+        state: query_parameter("state"),
+        issuer: query_parameter("iss"),
+    };
     let mut response = match attempt {
         Some(attempt) => {
-            match state.authentication.authenticator.user_of_provider(provider, &attempt, returned).await {
+            match state
+                .authentication
+                .authenticator
+                .authenticate_oidc_user(provider, &attempt, parameters)
+                .await
+            {
                 Ok(Ok(user)) => {
-                    begin_session(&state, &user, SignInMethod::Oidc, origin, attempt.return_path()).await?
+                    start_session(&state, &user, SignInMethod::Oidc, origin, attempt.return_path()).await?
                 }
-                Ok(Err(error)) => failed(&state, &error),
-                Err(AuthError::NoAccount) => unknown(&state),
+                Ok(Err(error)) => failure_page(&state, &error),
+                Err(AuthError::NoAccount) => no_account_page(&state),
                 Err(error) => return Err(Problem::from(error).into()),
             }
         }
-        None => failed(&state, &OidcError::State),
+        None => failure_page(&state, &OidcError::State),
     };
     // The attempt is used up, whatever its result.
-    response.headers_mut().append(header::SET_COOKIE, state.site.cookies.forget(name));
+    response.headers_mut().append(header::SET_COOKIE, state.site.cookies.remove_cookie(name));
     Ok(response)
 }
 
 /// Returns a page with the error and a link to the other ways to sign in.
-fn failed(state: &AppState, error: &OidcError) -> Response {
+fn failure_page(state: &AppState, error: &OidcError) -> Response {
     let status = match error {
         OidcError::ProviderUnavailable(_) => {
             tracing::warn!(
@@ -102,7 +112,7 @@ fn failed(state: &AppState, error: &OidcError) -> Response {
 }
 
 /// Returns the page for a user who is known to the provider but not to this server.
-fn unknown(state: &AppState) -> Response {
+fn no_account_page(state: &AppState) -> Response {
     let body = format!(
         "<p role=\"alert\">You signed in at the provider, but you are not a member of any account here.</p>\
          <p>An admin of an account can add you. <a href=\"{}\">Sign in</a> with a password.</p>",

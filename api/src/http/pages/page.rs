@@ -39,14 +39,14 @@ pub(crate) fn hash_source(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// A page. A handler returns it beside an empty body. [`write`] renders it to HTML, because only the
+/// A page. A handler returns it beside an empty body. [`render_page`] renders it to HTML, because only the
 /// middleware knows the server's base path.
 #[derive(Clone)]
 pub(crate) struct Page {
     status: StatusCode,
     title: String,
     body: String,
-    leads_home: bool,
+    has_home_link: bool,
     frame: Option<String>,
     script: Option<&'static str>,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -57,7 +57,7 @@ impl Page {
     pub(crate) fn new(title: impl Into<String>, body: impl Into<String>) -> Self {
         let (title, body) = (title.into(), body.into());
         let (status, headers) = (StatusCode::OK, Vec::new());
-        Self { status, title, body, leads_home: false, frame: None, script: None, headers }
+        Self { status, title, body, has_home_link: false, frame: None, script: None, headers }
     }
 
     /// Sets the status of the response.
@@ -66,12 +66,12 @@ impl Page {
     }
 
     /// Adds a link to the front page at the end.
-    pub(crate) fn leading_home(self) -> Self {
-        Self { leads_home: true, ..self }
+    pub(crate) fn with_home_link(self) -> Self {
+        Self { has_home_link: true, ..self }
     }
 
     /// Allows a frame in the body whose content comes from `source` only: an origin, or one URL of it.
-    pub(crate) fn framing(self, source: String) -> Self {
+    pub(crate) fn with_frame(self, source: String) -> Self {
         Self { frame: Some(source), ..self }
     }
 
@@ -89,17 +89,17 @@ impl Page {
     fn policy(&self) -> HeaderValue {
         let mut policy = POLICY.clone();
         if let Some(source) = &self.frame {
-            write!(policy, "; frame-src {source}").expect("a text takes all");
+            write!(policy, "; frame-src {source}").expect("writing to a string succeeds");
         }
         if let Some(script) = self.script {
-            write!(policy, "; script-src {}", hash_source(script)).expect("a text takes all");
+            write!(policy, "; script-src {}", hash_source(script)).expect("writing to a string succeeds");
         }
-        HeaderValue::try_from(policy).expect("letters and signs")
+        HeaderValue::try_from(policy).expect("a policy is ASCII")
     }
 
     fn html(&self, base: &BasePath) -> String {
         let (title, body) = (escape(&self.title), &self.body);
-        let home = if self.leads_home {
+        let home = if self.has_home_link {
             format!("<p><a href=\"{}\">To the front page</a></p>", base.address("/"))
         } else {
             String::new()
@@ -112,7 +112,7 @@ impl Page {
         )
     }
 
-    /// Returns the response of a handler outside [`write`].
+    /// Returns the response of a handler outside [`render_page`].
     pub(crate) fn render(self, base: &BasePath) -> Response {
         render(self.into_response(), base)
     }
@@ -120,7 +120,7 @@ impl Page {
 
 /// Renders the page that a handler returned. [`ErrorPage`] has no access to the state of the server, and
 /// cannot render itself.
-pub(crate) async fn write(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub(crate) async fn render_page(State(state): State<AppState>, request: Request, next: Next) -> Response {
     render(next.run(request).await, &state.site.base)
 }
 
@@ -164,9 +164,9 @@ impl IntoResponse for ErrorPage {
         let Self(problem) = self;
         let mut body = format!("<p role=\"alert\">{}</p>", escape(problem.message()));
         if let Some(reference) = problem.reference() {
-            write!(body, "<p>Reference: <code>{reference}</code></p>").expect("a text takes all");
+            write!(body, "<p>Reference: <code>{reference}</code></p>").expect("writing to a string succeeds");
         }
-        let (parts, body) = Page::new("Request failed", body).leading_home().into_response().into_parts();
+        let (parts, body) = Page::new("Request failed", body).with_home_link().into_response().into_parts();
         let mut response = problem.with_body(body);
         response.headers_mut().extend(parts.headers);
         response.extensions_mut().extend(parts.extensions);
@@ -190,7 +190,7 @@ pub(crate) fn select<'a>(name: &str, options: impl Iterator<Item = (&'a str, &'a
     let mut list = format!("<select name=\"{name}\">");
     for (value, text) in options {
         let (value, text) = (escape(value), escape(text));
-        write!(list, "<option value=\"{value}\">{text}</option>").expect("a text takes all");
+        write!(list, "<option value=\"{value}\">{text}</option>").expect("writing to a string succeeds");
     }
     list + "</select>"
 }

@@ -28,15 +28,15 @@ pub(crate) async fn authenticate(
     let account = Some(parameter(query, "account")).filter(|account| !account.is_empty());
     let account: Option<Slug> =
         account.map(|account| account.parse()).transpose().map_err(|_| Problem::not_found())?;
-    let mut shown = Credentials::of(&state.site.cookies, headers)?;
+    let mut credentials = Credentials::of(&state.site.cookies, headers)?;
     if let Some(account) = &account {
-        shown.account = Some(account.as_str().as_bytes().into());
+        credentials.account = Some(account.as_str().as_bytes().into());
     }
-    match Caller::admit(state, &shown, origin).await {
+    match Caller::admit(state, &credentials, origin).await {
         Ok(caller) => Ok(Ok(caller)),
         Err(problem) if problem.is_unauthenticated() && !headers.contains_key(header::AUTHORIZATION) => {
-            let of = account.map(|account| format!("?account={account}")).unwrap_or_default();
-            Ok(Err(to_sign_in(state, &format!("{path}{of}"))))
+            let account_query = account.map(|account| format!("?account={account}")).unwrap_or_default();
+            Ok(Err(to_sign_in(state, &format!("{path}{account_query}"))))
         }
         Err(problem) => Err(problem),
     }

@@ -46,7 +46,7 @@ use crate::{
         middleware::{host::Hosts, request_slot::OccupiedSlot},
         server::state::AppState,
     },
-    store::{AccountStore, ReportReader, StoreError},
+    store::{AccountStore, PerformanceReportReader, StoreError},
 };
 use entity::api_token::Scope;
 
@@ -83,13 +83,13 @@ const PERMISSIONS: HeaderValue = HeaderValue::from_static(
 );
 
 /// The cost of the page, in points.
-const PAGE: u64 = 100;
+const PAGE_COST: u64 = 100;
 
 /// The cost of showing a report without its bytes, in points.
-const SHOWING: u64 = AUDIT_ENTRY_COST;
+const CONTENT_COST: u64 = AUDIT_ENTRY_COST;
 
 /// The number of bytes that are decrypted and sent for one point.
-const BYTES_FOR_A_POINT: u64 = 1_024;
+const BYTES_PER_POINT: u64 = 1_024;
 
 /// Returns the path at which a report of an account is shown.
 pub(crate) fn path(account: &str, id: PerformanceReportId) -> String {
@@ -110,17 +110,19 @@ pub(crate) async fn get(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ErrorPage> {
-    let id: PerformanceReportId = id.parse().map_err(|_| missing())?;
+    let id: PerformanceReportId = id.parse().map_err(|_| report_not_found())?;
     let path = format!("/reports/{id}");
     let caller = match page_caller::authenticate(&state, origin, &headers, &path, query.as_deref()).await? {
         Ok(caller) => caller,
         Err(to_sign_in) => return Ok(to_sign_in),
     };
     let (store, viewer) = (caller.store(&state), &caller.viewer);
-    let report =
-        store.performance_report(ReportReader::from_viewer(viewer), id).await?.ok_or_else(missing)?;
+    let report = store
+        .performance_report(PerformanceReportReader::from_viewer(viewer), id)
+        .await?
+        .ok_or_else(report_not_found)?;
     let user = store.users_by_id(&[report.user_id]).await?.remove(&report.user_id).map(|user| user.name);
-    state.query_budget.overdraw(caller.limit_keys, PAGE);
+    state.query_limiter.overdraw(caller.limit_keys, PAGE_COST);
     Ok(page(&state, viewer, &report, user.as_deref(), &headers))
 }
 
@@ -131,7 +133,7 @@ fn page(
     user: Option<&str>,
     headers: &HeaderMap,
 ) -> Response {
-    let seen_by = match report.visibility {
+    let audience = match report.visibility {
         Visibility::Public => "all members of the account",
         Visibility::Private => "the user who stored it, and admins of the account",
     };
@@ -140,16 +142,16 @@ fn page(
         ("Stored at", &report.created_at.0.format("%Y-%m-%d %H:%M:%S UTC").to_string()),
         ("Account", &viewer.account().slug),
         ("Size", &format!("{} bytes", report.size_bytes)),
-        ("Seen by", seen_by),
+        ("Seen by", audience),
     ];
     let facts: Vec<String> =
         facts.iter().map(|(name, fact)| format!("{name}: <strong>{}</strong>", escape(fact))).collect();
-    let (address, source) = address(state, viewer, report.id, headers);
+    let (url, source) = content_url(state, viewer, report.id, headers);
     // A browser that does not send the destination of a response would not receive the content.
-    let shown = if headers.contains_key(&SEC_FETCH_DEST) || headers.contains_key(header::AUTHORIZATION) {
+    let frame = if headers.contains_key(&SEC_FETCH_DEST) || headers.contains_key(header::AUTHORIZATION) {
         format!(
             "<iframe title=\"The report\" sandbox=\"allow-scripts\" referrerpolicy=\"no-referrer\" src=\"{}\"></iframe>",
-            escape(&address)
+            escape(&url)
         )
     } else {
         "<p role=\"alert\">The report is not shown, because this browser did not send the header \
@@ -158,11 +160,11 @@ fn page(
     };
     let body = format!(
         "<p>{}</p><p>The content of the frame was uploaded by a user and is not part of this server: do not \
-         enter a password there.</p>{shown}",
+         enter a password there.</p>{frame}",
         facts.join(" · ")
     );
     Page::new(report.name.as_str(), body)
-        .framing(source)
+        .with_frame(source)
         .header(
             HeaderName::from_static("cross-origin-opener-policy"),
             HeaderValue::from_static("same-origin"),
@@ -172,7 +174,7 @@ fn page(
 
 /// Returns the URL of a report's content for the page's frame, and its source expression for the page's
 /// policy.
-fn address(
+fn content_url(
     state: &AppState,
     viewer: &Viewer,
     id: PerformanceReportId,
@@ -216,7 +218,7 @@ pub(crate) async fn content(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ErrorPage> {
-    let id: PerformanceReportId = id.parse().map_err(|_| missing())?;
+    let id: PerformanceReportId = id.parse().map_err(|_| report_not_found())?;
     let (viewer, is_file) = match authorize_content(&state, id, query.as_deref(), &headers).await? {
         ContentRequest::Frame(viewer) => (viewer, false),
         ContentRequest::Program(viewer) => (viewer, true),
@@ -225,21 +227,23 @@ pub(crate) async fn content(
     let caller = Caller::new(viewer, origin);
     caller.check_points(&state)?;
     let store = caller.store(&state);
-    let report =
-        store.performance_report(ReportReader::from_viewer(&caller.viewer), id).await?.ok_or_else(missing)?;
-    let first = piece(&store, id, 0).await?;
+    let report = store
+        .performance_report(PerformanceReportReader::from_viewer(&caller.viewer), id)
+        .await?
+        .ok_or_else(report_not_found)?;
+    let first = load_piece(&store, id, 0).await?;
     // The audit entry precedes the content, which contains profiles and code.
     store.record_decryptions().await?;
     let size = u64::try_from(report.size_bytes).unwrap_or(0);
-    state.query_budget.overdraw(caller.limit_keys, SHOWING + size / BYTES_FOR_A_POINT);
+    state.query_limiter.overdraw(caller.limit_keys, CONTENT_COST + size / BYTES_PER_POINT);
     let pieces = stream::try_unfold((store, first, 1), move |(store, piece, position)| async move {
         let Some(piece) = piece else { return Ok(None) };
-        let next = self::piece(&store, id, position).await.inspect_err(|problem| {
+        let next = load_piece(&store, id, position).await.inspect_err(|problem| {
             tracing::warn!(reason = problem.message(), "performance report truncated");
         })?;
         Ok::<_, Problem>(Some((piece, (store, next, position + 1))))
     });
-    Ok(if is_file { file(&report, pieces) } else { framed(&state, pieces) })
+    Ok(if is_file { file_response(&report, pieces) } else { frame_response(&state, pieces) })
 }
 
 /// Authenticates the caller, and rejects requests that would show the content outside a frame of the
@@ -252,14 +256,14 @@ async fn authorize_content(
 ) -> Result<ContentRequest, Problem> {
     let purpose = headers.get(&SEC_FETCH_DEST).map(HeaderValue::as_bytes);
     let has_token = headers.contains_key(header::AUTHORIZATION);
-    let of_reports = state.site.hosts.is_report_host(headers);
+    let is_report_host = state.site.hosts.is_report_host(headers);
     let account = parameter(query, "account").parse::<Slug>().ok();
-    // A report is of no origin. If it loads itself again and again, its reader does not pay for that.
-    let is_of_page = headers.get(&SEC_FETCH_SITE).is_none_or(|site| site == "same-origin");
+    // A report has an opaque origin. Its reader is not charged if it reloads itself repeatedly.
+    let is_from_page = headers.get(&SEC_FETCH_SITE).is_none_or(|site| site == "same-origin");
     match purpose {
-        Some(b"iframe") if of_reports || is_of_page => {}
-        None if has_token && !of_reports => {}
-        Some(b"document") if !of_reports => {
+        Some(b"iframe") if is_report_host || is_from_page => {}
+        None if has_token && !is_report_host => {}
+        Some(b"document") if !is_report_host => {
             return Ok(ContentRequest::Page(match account {
                 Some(account) => path(account.as_str(), id),
                 None => format!("/reports/{id}"),
@@ -267,18 +271,18 @@ async fn authorize_content(
         }
         _ => return Err(not_in_frame()),
     }
-    if of_reports {
+    if is_report_host {
         let sealed = parameter(query, "link");
-        let link = encrypted_text::open(state.store.keys(), Purpose::ReportLink, &sealed)
+        let link = encrypted_text::decrypt_text(state.store.keys(), Purpose::ReportLink, &sealed)
             .and_then(|text| ReportLink::decode(&text, state.clock.timestamp()))
             .filter(|link| link.report == id)
             .ok_or_else(|| Problem::forbidden("LINK_EXPIRED", "the link has expired: reload the page"))?;
-        let found = state.authentication.authenticator.viewer_of_link(
+        let viewer = state.authentication.authenticator.viewer_of_link(
             &state.sign_in.sessions,
             link.session,
             link.account.as_bytes(),
         );
-        let viewer = found.await?;
+        let viewer = viewer.await?;
         viewer.require(Scope::Read)?;
         OccupiedSlot::transfer_to(state, &viewer)?;
         return Ok(ContentRequest::Frame(viewer));
@@ -287,15 +291,15 @@ async fn authorize_content(
     if state.site.reports_url.is_some() && !has_token {
         return Err(not_in_frame());
     }
-    let mut shown = Credentials::of(&state.site.cookies, headers)?;
+    let mut credentials = Credentials::of(&state.site.cookies, headers)?;
     if let Some(account) = account {
-        shown.account = Some(account.as_str().as_bytes().into());
+        credentials.account = Some(account.as_str().as_bytes().into());
     }
-    let viewer = state.viewer_with(&shown, Scope::Read).await?;
+    let viewer = state.viewer_with(&credentials, Scope::Read).await?;
     Ok(if purpose.is_some() { ContentRequest::Frame(viewer) } else { ContentRequest::Program(viewer) })
 }
 
-fn missing() -> Problem {
+fn report_not_found() -> Problem {
     Problem::missing("there is no such performance report")
 }
 
@@ -308,7 +312,10 @@ fn not_in_frame() -> Problem {
 }
 
 /// Sends the report as a file that no browser displays.
-fn file(report: &Model, pieces: impl Stream<Item = Result<Vec<u8>, Problem>> + Send + 'static) -> Response {
+fn file_response(
+    report: &Model,
+    pieces: impl Stream<Item = Result<Vec<u8>, Problem>> + Send + 'static,
+) -> Response {
     let name = HeaderValue::try_from(attachment(&report.name)).expect("it is written in ASCII");
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
@@ -325,7 +332,7 @@ fn file(report: &Model, pieces: impl Stream<Item = Result<Vec<u8>, Problem>> + S
 
 /// Sends the report as text within the server's own document, whose script shows it. If the response is
 /// cut off, the script is missing and nothing is shown.
-fn framed(
+fn frame_response(
     state: &AppState,
     pieces: impl Stream<Item = Result<Vec<u8>, Problem>> + Send + 'static,
 ) -> Response {
@@ -333,7 +340,7 @@ fn framed(
         (Some(_), Some(public)) => public.origin(),
         _ => "'self'",
     };
-    let policy = HeaderValue::try_from(format!("{}{ancestor}", *POLICY)).expect("letters and signs");
+    let policy = HeaderValue::try_from(format!("{}{ancestor}", *POLICY)).expect("a policy is ASCII");
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (header::CONTENT_SECURITY_POLICY, policy),
@@ -341,12 +348,13 @@ fn framed(
         (HeaderName::from_static("x-dns-prefetch-control"), HeaderValue::from_static("off")),
     ];
     // Browsers ignore the first line break of a text area.
-    let begin = "<!doctype html><meta charset=\"utf-8\"><title>Report</title><textarea id=\"report\" hidden readonly>\n";
-    let end = format!("</textarea><script>{SHOW}</script>");
-    let whole = stream::once(async move { Ok(begin.as_bytes().to_vec()) })
+    let opening = "<!doctype html><meta charset=\"utf-8\"><title>Report</title>\
+        <textarea id=\"report\" hidden readonly>\n";
+    let closing = format!("</textarea><script>{SHOW}</script>");
+    let document = stream::once(async move { Ok(opening.as_bytes().to_vec()) })
         .chain(pieces.map(|piece| piece.map(|piece| escape_text_area(&piece))))
-        .chain(stream::once(async move { Ok::<_, Problem>(end.into_bytes()) }));
-    (headers, Body::from_stream(whole)).into_response()
+        .chain(stream::once(async move { Ok::<_, Problem>(closing.into_bytes()) }));
+    (headers, Body::from_stream(document)).into_response()
 }
 
 /// Escapes HTML as the text of a text area. Both characters are single bytes, so a piece may begin
@@ -363,7 +371,7 @@ fn escape_text_area(piece: &[u8]) -> Vec<u8> {
     escaped
 }
 
-async fn piece(
+async fn load_piece(
     store: &AccountStore,
     id: PerformanceReportId,
     position: i64,
@@ -372,7 +380,7 @@ async fn piece(
         Err(StoreError::Decryption(_)) => {
             Err(Problem::conflict("the key that the performance report is encrypted with is lost"))
         }
-        read => Ok(read?),
+        result => Ok(result?),
     }
 }
 

@@ -37,8 +37,8 @@ pub(crate) async fn get(
     State(state): State<AppState>,
     headers: HeaderMap,
 ) -> Result<Json<SessionBody>, Problem> {
-    let nobody = || Problem::unauthenticated("this browser is not signed in");
-    let session = state.session(&headers).await?.ok_or_else(nobody)?;
+    let not_signed_in = || Problem::unauthenticated("this browser is not signed in");
+    let session = state.session(&headers).await?.ok_or_else(not_signed_in)?;
     Ok(Json(SessionBody {
         username: session.user().name.clone(),
         csrf_token: session.csrf_token(),

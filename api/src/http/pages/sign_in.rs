@@ -37,11 +37,12 @@ pub(crate) async fn get(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, ErrorPage> {
-    let to = ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.site.base);
+    let return_path =
+        ReturnPath::sanitize_address(&parameter(query.as_deref(), "return_to"), &state.site.base);
     if state.session(&headers).await?.is_some() {
-        return Ok(see_other(&state, to.as_str()));
+        return Ok(see_other(&state, return_path.as_str()));
     }
-    Ok(form(&state, &to, "", None).into_response())
+    Ok(sign_in_form(&state, &return_path, "", None).into_response())
 }
 
 /// Signs in with a name and a password, and redirects to the page from which the browser came.
@@ -54,13 +55,13 @@ pub(crate) async fn post(
     // Without this check, a page of another origin could sign a browser in under another user (login
     // CSRF).
     csrf::check_same_origin(&state, &headers)?;
-    let mut form_sent = Form::receive(&headers, body, state.timeouts.body).await?;
-    let to = ReturnPath::sanitize_address(form_sent.text("return_to"), &state.site.base);
-    let (name, password) = (form_sent.take("username"), form_sent.take("password"));
+    let mut fields = Form::receive(&headers, body, state.timeouts.body_timeout).await?;
+    let return_path = ReturnPath::sanitize_address(fields.text("return_to"), &state.site.base);
+    let (name, password) = (fields.take("username"), fields.take("password"));
     let device = known_device(&state, &headers);
     match state.sign_in.passwords.authenticate_user(&name, password, origin.address, device).await {
-        Ok(user) => Ok(begin_session(&state, &user, SignInMethod::Password, origin, &to).await?),
-        Err(error) => refusal(error, |alert| form(&state, &to, &name, Some(alert))),
+        Ok(user) => Ok(start_session(&state, &user, SignInMethod::Password, origin, &return_path).await?),
+        Err(error) => error_response(error, |alert| sign_in_form(&state, &return_path, &name, Some(alert))),
     }
 }
 
@@ -80,7 +81,7 @@ pub(crate) async fn sign_out(
     let mut response = see_other(&state, "/sign-in");
     response
         .headers_mut()
-        .append(header::SET_COOKIE, state.site.cookies.forget(state.site.cookies.session_name()));
+        .append(header::SET_COOKIE, state.site.cookies.remove_cookie(state.site.cookies.session_name()));
     Ok(response)
 }
 
@@ -105,36 +106,37 @@ pub(crate) async fn change_password(
     let Some((session, mut form)) = receive_own_form(&state, &headers, body).await? else {
         return Ok(to_sign_in(&state, "/password"));
     };
-    let (old, new) = (form.take("old"), form.take("new"));
-    match state.sign_in.passwords.change_password(&session, old, new, origin).await {
+    let (current_password, new_password) = (form.take("old"), form.take("new"));
+    match state.sign_in.passwords.change_password(&session, current_password, new_password, origin).await {
         Ok(()) => {
-            let done = "<p role=\"status\">Your password was changed. All other browsers were signed \
+            let message = "<p role=\"status\">Your password was changed. All other browsers were signed \
                         out.</p>";
-            Ok(Page::new("Password changed", done).leading_home().into_response())
+            Ok(Page::new("Password changed", message).with_home_link().into_response())
         }
-        Err(error) => refusal(error, |alert| password_form(&state, &session, Some(alert))),
+        Err(error) => error_response(error, |alert| password_form(&state, &session, Some(alert))),
     }
 }
 
 /// Starts the session of an authenticated user, and redirects the browser to its destination.
-pub(crate) async fn begin_session(
+pub(crate) async fn start_session(
     state: &AppState,
     user: &entity::user::Model,
     method: SignInMethod,
     origin: Origin,
-    to: &ReturnPath,
+    return_path: &ReturnPath,
 ) -> Result<Response, Problem> {
-    let secret = state.sign_in.sessions.begin(user, method, origin).await?;
-    let cookie = state.site.cookies.keep(
+    let secret = state.sign_in.sessions.start(user, method, origin).await?;
+    let cookie = state.site.cookies.set_cookie(
         state.site.cookies.session_name(),
         &secret.cookie_value(),
-        state.sign_in.session_life.absolute,
+        state.sign_in.session_lifetimes.absolute,
     );
     let device =
         Device { id: Uuid::new_v4(), user: user.name.clone(), since: state.clock.now().timestamp_millis() };
     let device = encrypted_text::encrypt_text(state.store.keys(), Purpose::Device, &device.encode());
-    let device = state.site.cookies.keep(state.site.cookies.device_name(), &device, KNOWN_DEVICE_LIFETIME);
-    let mut response = see_other(state, to.as_str());
+    let device =
+        state.site.cookies.set_cookie(state.site.cookies.device_name(), &device, KNOWN_DEVICE_LIFETIME);
+    let mut response = see_other(state, return_path.as_str());
     response.headers_mut().append(header::SET_COOKIE, cookie);
     response.headers_mut().append(header::SET_COOKIE, device);
     Ok(response)
@@ -143,7 +145,7 @@ pub(crate) async fn begin_session(
 /// Returns the device of a browser with an earlier login.
 fn known_device(state: &AppState, headers: &HeaderMap) -> Option<Device> {
     let sealed = cookie::value(headers, state.site.cookies.device_name())?;
-    let text = encrypted_text::open(state.store.keys(), Purpose::Device, sealed)?;
+    let text = encrypted_text::decrypt_text(state.store.keys(), Purpose::Device, sealed)?;
     Device::decode(&text, state.clock.timestamp())
 }
 
@@ -156,7 +158,7 @@ pub(crate) async fn receive_own_form(
 ) -> Result<Option<(Session, Form)>, Problem> {
     csrf::check_same_origin(state, headers)?;
     let Some(session) = state.session(headers).await? else { return Ok(None) };
-    let form = Form::receive(headers, body, state.timeouts.body).await?;
+    let form = Form::receive(headers, body, state.timeouts.body_timeout).await?;
     if session.csrf_matches(form.text("csrf")) {
         Ok(Some((session, form)))
     } else {
@@ -165,33 +167,33 @@ pub(crate) async fn receive_own_form(
 }
 
 /// Redirects a browser to the login page, and from there back to a path of this server.
-pub(crate) fn to_sign_in(state: &AppState, back: &str) -> Response {
-    see_other(state, &with_return_to("/sign-in", state, back))
+pub(crate) fn to_sign_in(state: &AppState, return_path: &str) -> Response {
+    see_other(state, &with_return_to("/sign-in", state, return_path))
 }
 
 /// Returns the address of the login page, from which browsers return to a path of this server.
-pub(crate) fn sign_in_address(state: &AppState, back: &str) -> String {
-    state.site.base.address(&with_return_to("/sign-in", state, back))
+pub(crate) fn sign_in_address(state: &AppState, return_path: &str) -> String {
+    state.site.base.address(&with_return_to("/sign-in", state, return_path))
 }
 
 /// Returns a path with the parameter `return_to`, from which browsers return to another path.
-fn with_return_to(path: &str, state: &AppState, back: &str) -> String {
-    let back = state.site.base.address(back);
-    let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
-    format!("{path}?return_to={back}")
+fn with_return_to(path: &str, state: &AppState, return_path: &str) -> String {
+    let return_address = state.site.base.address(return_path);
+    let return_address: String = form_urlencoded::byte_serialize(return_address.as_bytes()).collect();
+    format!("{path}?return_to={return_address}")
 }
 
 /// Redirects a browser to a path of this server with a GET.
 pub(crate) fn see_other(state: &AppState, path: &str) -> Response {
     let location =
-        HeaderValue::try_from(state.site.base.address(path)).expect("paths of ours are signs of ASCII");
+        HeaderValue::try_from(state.site.base.address(path)).expect("paths of this server are ASCII");
     let headers =
         [(header::LOCATION, location), (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     (StatusCode::SEE_OTHER, headers).into_response()
 }
 
 /// Shows the form again with the error of an input, or an error page for other failures.
-fn refusal(error: SignInError, page: impl FnOnce(&str) -> Page) -> Result<Response, ErrorPage> {
+fn error_response(error: SignInError, page: impl FnOnce(&str) -> Page) -> Result<Response, ErrorPage> {
     let text = error.to_string();
     let page = match error {
         SignInError::Store(error) => return Err(error.into()),
@@ -206,35 +208,35 @@ fn refusal(error: SignInError, page: impl FnOnce(&str) -> Page) -> Result<Respon
     Ok(page.into_response())
 }
 
-fn alert(text: Option<&str>) -> String {
+fn alert_html(text: Option<&str>) -> String {
     text.map(|text| format!("<p role=\"alert\">Error: {}.</p>", escape(text))).unwrap_or_default()
 }
 
-fn form(state: &AppState, to: &ReturnPath, name: &str, wrong: Option<&str>) -> Page {
-    let elsewhere = state.sign_in.oidc.as_ref().map(|provider| {
+fn sign_in_form(state: &AppState, return_path: &ReturnPath, name: &str, error: Option<&str>) -> Page {
+    let provider_link = state.sign_in.oidc.as_ref().map(|provider| {
         let (address, name) = (
-            state.site.base.address(&with_return_to("/sign-in/oidc", state, to.as_str())),
+            state.site.base.address(&with_return_to("/sign-in/oidc", state, return_path.as_str())),
             escape(provider.name()),
         );
         format!("<p><a href=\"{address}\">Sign in with {name}</a></p>")
     });
-    let to = hidden("return_to", &state.site.base.address(to.as_str()));
-    let (elsewhere, action) = (elsewhere.unwrap_or_default(), state.site.base.address("/sign-in"));
-    let (name, alert) = (escape(name), alert(wrong));
+    let return_field = hidden("return_to", &state.site.base.address(return_path.as_str()));
+    let (provider_link, action) = (provider_link.unwrap_or_default(), state.site.base.address("/sign-in"));
+    let (name, alert) = (escape(name), alert_html(error));
     Page::new(
         "Sign in",
         format!(
-            "{alert}<form method=\"post\" action=\"{action}\">{to}\
+            "{alert}<form method=\"post\" action=\"{action}\">{return_field}\
              <label>User name<input name=\"username\" autocomplete=\"username\" autocapitalize=\"none\" \
              spellcheck=\"false\" required value=\"{name}\"></label>\
              <label>Password<input name=\"password\" type=\"password\" autocomplete=\"current-password\" required>\
-             </label><button>Sign in</button></form>{elsewhere}"
+             </label><button>Sign in</button></form>{provider_link}"
         ),
     )
 }
 
-fn password_form(state: &AppState, session: &Session, wrong: Option<&str>) -> Page {
-    let (csrf, name, alert) = (csrf_field(session), escape(&session.user().name), alert(wrong));
+fn password_form(state: &AppState, session: &Session, error: Option<&str>) -> Page {
+    let (csrf, name, alert) = (csrf_field(session), escape(&session.user().name), alert_html(error));
     let action = state.site.base.address("/password");
     Page::new(
         "Change your password",

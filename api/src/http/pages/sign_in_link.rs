@@ -13,7 +13,7 @@ use axum::{
 
 use super::{
     page::{ErrorPage, Page},
-    sign_in::begin_session,
+    sign_in::start_session,
 };
 use crate::{
     auth::SignInMethod,
@@ -48,14 +48,14 @@ pub(crate) async fn post(
     // Without this check, a page of another origin could sign a browser in under another user (login
     // CSRF).
     csrf::check_same_origin(&state, &headers)?;
-    let sent = Form::receive(&headers, body, state.timeouts.body).await?;
-    let user = match LinkSecret::parse(sent.text("secret").trim()) {
+    let fields = Form::receive(&headers, body, state.timeouts.body_timeout).await?;
+    let user = match LinkSecret::parse(fields.text("secret").trim()) {
         Some(secret) => state.sign_in.links.redeem(&secret).await?,
         None => None,
     };
     if let Some(user) = user {
         let front = ReturnPath::sanitize("/");
-        return Ok(begin_session(&state, &user, SignInMethod::Link, origin, &front).await?);
+        return Ok(start_session(&state, &user, SignInMethod::Link, origin, &front).await?);
     }
     tracing::info!(address = %origin.address, "sign-in by link failed");
     let alert = "<p role=\"alert\">Error: the link is not valid. A link works once, within 15 minutes, and \

@@ -16,7 +16,7 @@ pub(crate) struct SignInServices {
     /// The sessions of browsers.
     pub(crate) sessions: Sessions,
     /// The lifetimes of new sessions.
-    pub(crate) session_life: SessionLifetimes,
+    pub(crate) session_lifetimes: SessionLifetimes,
     /// The verification and change of passwords.
     pub(crate) passwords: SignIns,
     /// The links that work once.
@@ -30,8 +30,8 @@ impl SignInServices {
     pub(crate) fn new(config: &ServeConfig, system: &SystemStore, clock: &Arc<dyn Clock>) -> Self {
         let oidc = config.oidc.as_ref().zip(config.public_url.as_ref());
         Self {
-            sessions: Sessions::new(system.clone(), Arc::clone(clock), config.session_life),
-            session_life: config.session_life,
+            sessions: Sessions::new(system.clone(), Arc::clone(clock), config.session_lifetimes),
+            session_lifetimes: config.session_lifetimes,
             passwords: SignIns::new(system.clone(), Arc::clone(clock)),
             links: SignInLinks::new(system.clone(), Arc::clone(clock)),
             oidc: oidc.map(|(oidc, public)| OidcProvider::new(oidc, public)),

@@ -50,7 +50,7 @@ impl StaticFile {
             Some(coding) => format!("\"{}-{}\"", self.tag, coding.name()),
             None => format!("\"{}\"", self.tag),
         };
-        let mut response = if is_known(request, &tag) {
+        let mut response = if matches_etag(request, &tag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
             let bytes = form.map_or(&self.plain, |(_, bytes)| bytes).clone();
@@ -68,17 +68,17 @@ impl StaticFile {
         };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        headers.insert(header::ETAG, HeaderValue::try_from(tag).expect("letters, digits and signs"));
+        headers.insert(header::ETAG, HeaderValue::try_from(tag).expect("an entity tag is ASCII"));
         response
     }
 }
 
 /// Returns true if the client names the entity tag in `If-None-Match` (RFC 9110, 13.1.2). The tags of
 /// this server contain no commas.
-fn is_known(request: &HeaderMap, tag: &str) -> bool {
+fn matches_etag(request: &HeaderMap, tag: &str) -> bool {
     let fields = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|field| field.to_str().ok());
-    let mut known = fields.flat_map(|field| field.split(',')).map(str::trim);
-    known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+    let mut tags = fields.flat_map(|field| field.split(',')).map(str::trim);
+    tags.any(|client_tag| client_tag == "*" || client_tag.strip_prefix("W/").unwrap_or(client_tag) == tag)
 }
 
 /// Returns the media type of a file by its extension.

@@ -70,9 +70,9 @@ pub(crate) async fn post(
         return Err(Problem::not_found());
     };
     state.report_admission.bytes.check(caller.limit_keys)?;
-    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
+    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body_timeout).await?;
     state.report_admission.bytes.overdraw(caller.limit_keys, received.size());
-    let _place = state.report_admission.reserve(&caller.viewer)?;
+    let _report_slot = state.report_admission.reserve(&caller.viewer)?;
     let measure = SectionBytes::count_client_span;
     let (report, bytes) = received.parse_measured(|_: &ClientSpanReport| Ok(()), measure).await?;
     state.client_spans.record(&caller.viewer, cluster, span, report, bytes).await?;

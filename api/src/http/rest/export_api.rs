@@ -27,7 +27,7 @@ const PROBLEMS: [(&str, &str); 9] = [
 /// Returns the description of an export's route.
 pub(crate) fn operation(export: &Export) -> Operation {
     let summary = format!("Export {}", export.name.replace('-', " "));
-    let of = export.of.noun();
+    let parent = export.parent.noun();
     let columns: Vec<_> = export
         .columns
         .iter()
@@ -38,14 +38,14 @@ pub(crate) fn operation(export: &Export) -> Operation {
         .collect();
     let mut operation = OperationBuilder::new()
         .tag("export")
-        .operation_id(Some(format!("export_{of}_{}", export.name.replace('-', "_")).replace(' ', "_")))
+        .operation_id(Some(format!("export_{parent}_{}", export.name.replace('-', "_")).replace(' ', "_")))
         .summary(Some(summary))
         .description(Some(&export.description))
         .security(SecurityRequirement::new("token", ["read"]))
         .extensions(Some(ExtensionsBuilder::new().add("x-columns", columns).build()));
-    if export.of != ListParent::Account {
-        let number = if export.of == ListParent::Cluster { ", or its number" } else { "" };
-        let id = text("id", ParameterIn::Path, &format!("The {of}'s global identifier{number}."));
+    if export.parent != ListParent::Account {
+        let number = if export.parent == ListParent::Cluster { ", or its number" } else { "" };
+        let id = text("id", ParameterIn::Path, &format!("The {parent}'s global identifier{number}."));
         operation = operation.parameter(id.required(Required::True));
     }
     let format =
@@ -59,8 +59,8 @@ pub(crate) fn operation(export: &Export) -> Operation {
         response.content(format.media_type(), ContentBuilder::new().schema(Some(schema)).build())
     });
     operation = operation.response("200", file.description("The complete list.").build());
-    let missing = format!("The {of} does not exist, or the token gives no access to it.");
-    let missing = (export.of != ListParent::Account).then_some(("404", missing.as_str()));
+    let missing = format!("The {parent} does not exist, or the token gives no access to it.");
+    let missing = (export.parent != ListParent::Account).then_some(("404", missing.as_str()));
     for (status, description) in PROBLEMS.into_iter().chain(missing) {
         let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
         let response = ResponseBuilder::new().description(description).content("application/json", body);
@@ -71,18 +71,18 @@ pub(crate) fn operation(export: &Export) -> Operation {
 
 fn argument(parameter: &export::Parameter) -> Parameter {
     let export::Parameter { name, ty, required, description, is_json, default } = parameter;
-    let written = if *is_json { "JSON of the type" } else { "The type" };
-    let default = default.as_ref().map(|default| format!(" Default: `{}`.", default.written));
+    let type_prefix = if *is_json { "JSON of the type" } else { "The type" };
+    let default = default.as_ref().map(|default| format!(" Default: `{}`.", default.text));
     let default = default.unwrap_or_default();
-    let description = format!("{description} {written} `{ty}`.{default}");
+    let description = format!("{description} {type_prefix} `{ty}`.{default}");
     let required = if *required { Required::True } else { Required::False };
     text(name, ParameterIn::Query, &description).required(required).build()
 }
 
-fn text(name: &str, place: ParameterIn, description: &str) -> ParameterBuilder {
+fn text(name: &str, location: ParameterIn, description: &str) -> ParameterBuilder {
     ParameterBuilder::new()
         .name(name)
-        .parameter_in(place)
+        .parameter_in(location)
         .description(Some(description))
         .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
 }

@@ -29,13 +29,13 @@ const OPEN_METRICS: &str = "application/openmetrics-text";
 /// Returns true if a proxy passed the request on. Such a request does not come from the local machine,
 /// however near the proxy is.
 fn is_proxied(headers: &HeaderMap) -> bool {
-    let adds = |name: &HeaderName| {
+    let is_proxy_header = |name: &HeaderName| {
         *name == header::FORWARDED
             || *name == header::VIA
             || name.as_str() == "x-real-ip"
             || name.as_str().starts_with("x-forwarded-")
     };
-    headers.keys().any(adds)
+    headers.keys().any(is_proxy_header)
 }
 
 /// Get the server's metrics
@@ -58,8 +58,8 @@ pub(crate) async fn get(
     RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let is_here = origin.address.to_canonical().is_loopback();
-    if state.metrics_are_elsewhere || !is_here || is_proxied(&headers) {
+    let is_local = origin.address.to_canonical().is_loopback();
+    if state.has_separate_metrics_address || !is_local || is_proxied(&headers) {
         return Err(Problem::not_found());
     }
     state.site.hosts.check(&headers)?;
@@ -74,9 +74,9 @@ pub(crate) async fn get_unrestricted(State(state): State<AppState>, headers: Hea
 /// Counts a request by its route.
 pub(crate) async fn count(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
-    let counted = state.metrics.http.request(request.method(), route.map(MatchedPath::as_str));
+    let request_metrics = state.metrics.http.start_request(request.method(), route.map(MatchedPath::as_str));
     let response = next.run(request).await;
-    counted.answered(response.status());
+    request_metrics.finish(response.status());
     response
 }
 

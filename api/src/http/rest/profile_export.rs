@@ -74,17 +74,17 @@ pub(crate) async fn get(
     let credentials = Credentials::of(&state.site.cookies, &headers)?;
     let caller = Caller::admit(&state, &credentials, origin).await?;
     let Caller { viewer, origin, limit_keys } = caller;
-    let being_read = state.query_budget.begin_reading(limit_keys);
+    let refusal_charge = state.query_limiter.begin_reading(limit_keys);
     let (format, parameters) = parameters(&query.unwrap_or_default())?;
     let request = ProfileRequest::new(&state.exports, id, parameters).await?;
-    being_read.accepted();
+    refusal_charge.accept();
     let cost = request.cost();
-    let left = state.query_budget.take(limit_keys, cost, state.clock.timestamp())?;
-    let running = state.query_budget.begin_operation(limit_keys, cost);
+    let rate_limit = state.query_limiter.take(limit_keys, cost, state.clock.timestamp())?;
+    let time_charge = state.query_limiter.begin_operation(limit_keys, cost);
     // Boxed, because the future of a query would enlarge that of the route.
-    let read = Box::pin(request.read(&state.exports, viewer, origin, left));
-    let profile = running.time().count(read).await?;
-    running.ended();
+    let read = Box::pin(request.read(&state.exports, viewer, origin, rate_limit));
+    let profile = time_charge.time().count(read).await?;
+    time_charge.finish();
     let profile = profile.ok_or_else(|| Problem::missing("the cluster has no profile in this period"))?;
     let (file, name) = profile.encode(format).await;
     let disposition = format!("attachment; filename=\"{name}\"");
@@ -93,7 +93,7 @@ pub(crate) async fn get(
         (header::CONTENT_DISPOSITION, HeaderValue::try_from(disposition).expect("the name is ASCII")),
         (header::VARY, HeaderValue::from_static("Authorization")),
     ];
-    Ok(state.query_budget.set_headers(limit_keys, (headers, file).into_response()))
+    Ok(state.query_limiter.set_headers(limit_keys, (headers, file).into_response()))
 }
 
 /// Parses the parameters: the format, and the arguments of the query.

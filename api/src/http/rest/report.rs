@@ -80,16 +80,16 @@ pub(crate) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let arrival = state.metrics.reports.start_report();
+    let measurement = state.metrics.reports.start_report();
     let (caller, outcome) = match state.authenticate_reporter(&headers).await {
         Ok(viewer) => {
             let caller = Caller::new(viewer, origin);
-            let outcome = take(&state, &caller, &headers, body).await;
+            let outcome = store_report(&state, &caller, &headers, body).await;
             (Some(caller), outcome)
         }
         Err(problem) => (None, Err(problem)),
     };
-    arrival.answered(outcome.as_ref().map(|_| ()).map_err(Problem::code));
+    measurement.finish(outcome.as_ref().map(|_| ()).map_err(Problem::code));
     let response = outcome.map(Json).into_response();
     match caller {
         Some(Caller { viewer, limit_keys, .. }) => {
@@ -103,10 +103,12 @@ pub(crate) async fn post(
 /// response, in the notation of `RateLimit`. Without a known quota, the response stays unchanged.
 fn with_quota_header(state: &AppState, viewer: &Viewer, mut response: Response) -> Response {
     let Some(status) = state.reports.quotas().cached_usage_of(viewer) else { return response };
-    let of = Quota::ALL.map(|quota| status.usage_of(quota)).into_iter().filter(|of| of.limit != UNLIMITED);
-    let item =
-        |of: QuotaUse| format!("\"{}\";q={};r={}", of.quota.name(), of.limit, status.remaining(of.quota));
-    let items: Vec<String> = of.map(item).collect();
+    let limited =
+        Quota::ALL.map(|quota| status.usage_of(quota)).into_iter().filter(|usage| usage.limit != UNLIMITED);
+    let item = |usage: QuotaUse| {
+        format!("\"{}\";q={};r={}", usage.quota.name(), usage.limit, status.remaining(usage.quota))
+    };
+    let items: Vec<String> = limited.map(item).collect();
     if let Ok(value) = HeaderValue::from_str(&items.join(", "))
         && !items.is_empty()
     {
@@ -121,11 +123,11 @@ fn refusal(state: &AppState, error: ReportError) -> Problem {
         ReportError::Quota(exceeded) => {
             Problem::quota_exceeded(state.reports.quotas().retry_after(&exceeded), exceeded.refusal())
         }
-        other => other.into(),
+        error => error.into(),
     }
 }
 
-async fn take(
+async fn store_report(
     state: &AppState,
     Caller { viewer, limit_keys, .. }: &Caller,
     headers: &HeaderMap,
@@ -138,13 +140,13 @@ async fn take(
     if let Some(exceeded) = quotas.cached_usage_of(viewer).and_then(|status| status.exceeded()) {
         return Err(refusal(state, ReportError::Quota(exceeded)));
     }
-    let received = body::check_headers(headers, LIMITS)?.receive(body, state.timeouts.body).await?;
-    let (came, came_at) = (Instant::now(), state.clock.timestamp());
+    let received = body::check_headers(headers, LIMITS)?.receive(body, state.timeouts.body_timeout).await?;
+    let (received_instant, received_at) = (Instant::now(), state.clock.timestamp());
     state.report_admission.bytes.overdraw(*limit_keys, received.size());
-    state.metrics.reports.received(received.size());
+    state.metrics.reports.count_received_bytes(received.size());
     // The slot is reserved after the body has arrived, because slow senders would otherwise occupy the
     // slots.
-    let _place = state.report_admission.reserve(viewer)?;
+    let _report_slot = state.report_admission.reserve(viewer)?;
     let (report, bytes) = received.parse_measured(Report::check, SectionBytes::count_sections).await?;
     if report.count_nested_rows() > MAX_NESTED_ROWS {
         return Err(Problem::too_much(format!(
@@ -154,11 +156,14 @@ async fn take(
     if report.count_fine_metrics() > MAX_FINE_METRICS {
         return Err(Problem::too_much(format!("more than {MAX_FINE_METRICS} fine metrics in one report")));
     }
-    let underway = came_at.timestamp_millis() - report.sent_at.timestamp().timestamp_millis();
+    let lag_ms = received_at.timestamp_millis() - report.sent_at.timestamp().timestamp_millis();
     let acknowledgement =
         state.reports.record(viewer, report, bytes).await.map_err(|error| refusal(state, error))?;
     let path = dashboard::cluster_page_path(state, &viewer.account().slug, acknowledgement.cluster_id);
     let url = state.site.public_url.as_ref().map(|public| format!("{public}{path}"));
-    state.metrics.reports.stored(came, Duration::from_millis(underway.try_into().unwrap_or_default()));
+    state
+        .metrics
+        .reports
+        .record_stored(received_instant, Duration::from_millis(lag_ms.try_into().unwrap_or_default()));
     Ok(Acknowledgement { path, url, ..acknowledgement })
 }

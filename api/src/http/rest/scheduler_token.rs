@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::{
     app::{
         member::Refusal,
-        scheduler_token::{self, SchedulerTokenWish},
+        scheduler_token::{self, NewSchedulerToken},
     },
     domain::{access::AccessError, scheduler_token::LifetimeSeconds, validated::Text},
     guard::AUDIT_ENTRY_COST,
@@ -112,24 +112,25 @@ pub(crate) async fn post(
     let caller = Caller::new(state.viewer(&headers, Scope::Ingest).await?, origin);
     let viewer = &caller.viewer;
     state.report_admission.count(viewer, "reports and tokens")?;
-    state.query_budget.take(caller.limit_keys, COST, state.clock.timestamp())?;
-    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body).await?;
-    let wanted: NewSchedulerTokenBody = received.parse().await?;
-    if wanted.scheduler_id.is_some() {
+    state.query_limiter.take(caller.limit_keys, COST, state.clock.timestamp())?;
+    let received = body::check_headers(&headers, LIMITS)?.receive(body, state.timeouts.body_timeout).await?;
+    let body: NewSchedulerTokenBody = received.parse().await?;
+    if body.scheduler_id.is_some() {
         // A user with access to the scheduler has access to the credentials that it held.
         state.check_token_scopes(viewer).await?;
     }
-    let lifetime_seconds = wanted.lifetime_seconds.map(LifetimeSeconds::get);
+    let lifetime_seconds = body.lifetime_seconds.map(LifetimeSeconds::get);
     if lifetime_seconds == Some(0) {
         return Err(Problem::invalid("/lifetimeSeconds".to_owned(), "must be at least 1"));
     }
-    let wish = SchedulerTokenWish {
-        label: wanted.label.unwrap_or_default(),
-        scheduler_id: wanted.scheduler_id.map(|id| id.as_str().to_owned()),
+    let new_token = NewSchedulerToken {
+        label: body.label.unwrap_or_default(),
+        scheduler_id: body.scheduler_id.map(|id| id.as_str().to_owned()),
         lifetime_seconds,
     };
     let (store, now) = (caller.store(&state), state.clock.timestamp());
-    let (token, row) = scheduler_token::exchange(&store, viewer, wish, now).await?.map_err(refused)?;
+    let (token, row) =
+        scheduler_token::exchange(&store, viewer, new_token, now).await?.map_err(refusal_problem)?;
     let text = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Millis, true);
     let body = SchedulerTokenBody {
         token: token.reveal(),
@@ -144,7 +145,7 @@ pub(crate) async fn post(
     Ok((StatusCode::CREATED, Json(body)))
 }
 
-fn refused(refusal: Refusal) -> Problem {
+fn refusal_problem(refusal: Refusal) -> Problem {
     let errors = match refusal {
         Refusal::NotFound | Refusal::NoMember => return Problem::unauthenticated("the token is not valid"),
         Refusal::Rules(errors) => errors,

@@ -36,7 +36,7 @@ impl Acceptor {
             match self.listener.accept().await {
                 Ok(accepted) => return accepted,
                 // The client has already disconnected.
-                Err(error) if is_of_the_connection(&error) => {}
+                Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
                     self.log_failure(&error);
                     sleep(PAUSE).await;
@@ -61,7 +61,7 @@ impl Acceptor {
     }
 }
 
-fn is_of_the_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset

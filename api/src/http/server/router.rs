@@ -103,14 +103,14 @@ pub fn router(state: AppState) -> Router {
     let origins = proxy_settings(&state, sends_hsts);
     let (cors, metrics_state, slot_state) =
         (security_headers::cors(&state.site.cors_origins), state.clone(), state.clone());
-    let (described, mut openapi) = described().split_for_parts();
+    let (documented, mut openapi) = documented_routes().split_for_parts();
     openapi.servers = state.site.public_url.as_ref().map(|public| vec![Server::new(public.to_string())]);
     // Anybody may request the description, so it is serialized and compressed only once.
     let description = Arc::new(LazyLock::new(move || json_file(&openapi)));
     let description =
         get(async move |headers: HeaderMap| description.respond(&headers, Caching::Revalidated));
     let (base, pages_state, host_state) = (state.site.base.clone(), state.clone(), state.clone());
-    let api = described
+    let api = documented
         .route("/graphql", get(graphql::get).post(graphql::post).layer(middleware::from_fn(compress)))
         .route("/api/v1/openapi.json", description)
         .layer(axum::middleware::from_fn_with_state(state.clone(), csrf::check_csrf));
@@ -129,7 +129,7 @@ pub fn router(state: AppState) -> Router {
         .route("/reports/{id}/content", get(report_page::content))
         .route("/activate-token", get(activate_token::get).post(activate_token::post))
         .layer(middleware::from_fn_with_state(state.clone(), host::check_page_host))
-        .layer(middleware::from_fn_with_state(pages_state, page::write));
+        .layer(middleware::from_fn_with_state(pages_state, page::render_page));
     let routes = api
         .merge(pages)
         .route("/assets/{*name}", get(dashboard::asset))
@@ -156,9 +156,9 @@ pub fn router(state: AppState) -> Router {
                             telemetry::join_trace(&span, request);
                             span
                         })
-                        .on_response(|answer: &Response, latency, span: &Span| {
-                            telemetry::record_status(span, answer);
-                            DefaultOnResponse::new().on_response(answer, latency, span);
+                        .on_response(|response: &Response, latency, span: &Span| {
+                            telemetry::record_status(span, response);
+                            DefaultOnResponse::new().on_response(response, latency, span);
                         })
                         // The layer that creates an error response also logs its cause.
                         .on_failure(()),
@@ -171,8 +171,8 @@ pub fn router(state: AppState) -> Router {
         );
     // The base path is stripped before routing: layers of a router run only after its routes are
     // matched.
-    let own_path = move |request| strip_base_path(&base, request);
-    Router::new().fallback_service(ServiceBuilder::new().map_request(own_path).service(routes))
+    let map_to_own_path = move |request| strip_base_path(&base, request);
+    Router::new().fallback_service(ServiceBuilder::new().map_request(map_to_own_path).service(routes))
 }
 
 fn proxy_settings(state: &AppState, sends_hsts: bool) -> Arc<ProxySettings> {
@@ -201,12 +201,12 @@ pub fn operations(state: AppState) -> Router {
 /// with a trailing slash makes the `coiled` client send paths that begin with two slashes.
 fn strip_base_path(base: &BasePath, mut request: Request) -> Request {
     let path = request.uri().path();
-    let own = base.strip(path).unwrap_or(path);
-    let own = if own.starts_with("//api/") { &own[1..] } else { own };
-    if own.len() < path.len() {
+    let own_path = base.strip(path).unwrap_or(path);
+    let own_path = if own_path.starts_with("//api/") { &own_path[1..] } else { own_path };
+    if own_path.len() < path.len() {
         let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
-        let slash = if own.is_empty() { "/" } else { "" };
-        if let Ok(uri) = format!("{slash}{own}{query}").parse() {
+        let slash = if own_path.is_empty() { "/" } else { "" };
+        if let Ok(uri) = format!("{slash}{own_path}{query}").parse() {
             *request.uri_mut() = uri;
         }
     }
@@ -216,7 +216,10 @@ fn strip_base_path(base: &BasePath, mut request: Request) -> Request {
 /// Returns the response to an unknown path, with a hint at the likely intention.
 pub(crate) fn respond_not_found(path: &str) -> Problem {
     if let Some(export) = path.strip_prefix("/api/v1/export/") {
-        return Problem::missing(format!("there is no such export: {}", export::names_like(export)));
+        return Problem::missing(format!(
+            "there is no such export: {}",
+            export::related_export_names(export)
+        ));
     }
     if path.starts_with("/graphql/") {
         let message = "there is nothing at this address: the server's URL does not end in /graphql";
@@ -235,10 +238,10 @@ fn json_file(openapi: &utoipa::openapi::OpenApi) -> StaticFile {
 /// Returns the description of the REST routes, generated from the routes.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    described().split_for_parts().1
+    documented_routes().split_for_parts().1
 }
 
-fn described() -> OpenApiRouter<AppState> {
+fn documented_routes() -> OpenApiRouter<AppState> {
     let compressed = OpenApiRouter::new()
         .routes(routes!(preload::get))
         .routes(routes!(metrics::get))

@@ -20,7 +20,7 @@ pub(crate) struct Site {
     pub(crate) reports_url: Option<PublicUrl>,
     /// The hosts that the server answers for.
     pub(crate) hosts: Hosts,
-    /// The proxies whose headers are believed.
+    /// The proxies whose headers are trusted.
     pub(crate) proxies: Arc<TrustedProxies>,
     /// The other origins whose pages may read responses.
     pub(crate) cors_origins: Arc<[HeaderValue]>,
@@ -40,8 +40,8 @@ impl Site {
             public_url: config.public_url.clone(),
             reports_url: config.reports_url.clone(),
             hosts: Hosts::new(config),
-            proxies: Arc::new(config.perimeter.proxies.clone()),
-            cors_origins: config.perimeter.cors_origins.clone().into(),
+            proxies: Arc::new(config.network.proxies.clone()),
+            cors_origins: config.network.cors_origins.clone().into(),
             dashboard,
         }
     }

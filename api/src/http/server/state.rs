@@ -43,14 +43,14 @@ const REPORTER_SIGN_IN_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The limit of performance reports that are received at the same time. Each holds up to 50 MiB until it
 /// is stored.
-const MAX_PERFORMANCE_REPORTS_UNDER_WAY: usize = 6;
+const MAX_CONCURRENT_PERFORMANCE_REPORTS: usize = 6;
 
 /// The state that handlers share. Each request and each socket has a copy, so it is only a pointer.
 #[derive(Clone)]
-pub struct AppState(Arc<Parts>);
+pub struct AppState(Arc<SharedState>);
 
 /// The fields of the shared state.
-pub struct Parts {
+pub struct SharedState {
     pub(crate) store: Store,
     pub(crate) system: SystemStore,
     pub(crate) clock: Arc<dyn Clock>,
@@ -63,15 +63,15 @@ pub struct Parts {
     pub(crate) report_admission: ReportAdmission,
     pub(crate) reports: Reports,
     pub(crate) client_spans: ClientSpans,
-    pub(crate) performance_reports_under_way: Slots,
+    pub(crate) performance_report_slots: Slots,
     pub(crate) operations: Operations,
-    pub(crate) query_budget: RateLimiter,
+    pub(crate) query_limiter: RateLimiter,
     pub(crate) live: SubscriptionHub,
     pub(crate) exports: Source,
-    pub(crate) clusters_ahead: PagePrefetcher,
+    pub(crate) cluster_prefetcher: PagePrefetcher,
     pub(crate) metrics: Arc<Metrics>,
     /// True if the metrics have an address of their own.
-    pub(crate) metrics_are_elsewhere: bool,
+    pub(crate) has_separate_metrics_address: bool,
 }
 
 /// The files that the server reads once, at its start.
@@ -82,9 +82,9 @@ pub(crate) struct LoadedFiles {
 }
 
 impl Deref for AppState {
-    type Target = Parts;
+    type Target = SharedState;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &SharedState {
         &self.0
     }
 }
@@ -127,7 +127,7 @@ impl AppState {
         let sign_in = SignInServices::new(config, &store.system(), &clock);
         let authentication =
             Authentication::new(store.clone(), authenticator, sign_in.sessions.clone(), &shares);
-        Self(Arc::new(Parts {
+        Self(Arc::new(SharedState {
             system: store.system(),
             timeouts: config.timeouts,
             draining,
@@ -138,18 +138,17 @@ impl AppState {
             report_admission: ReportAdmission::new(config, &shares),
             client_spans: ClientSpans::new(store.clone(), Arc::clone(&clock), reports.quotas().clone()),
             reports,
-            performance_reports_under_way: shares
-                .places("performance_reports", MAX_PERFORMANCE_REPORTS_UNDER_WAY),
+            performance_report_slots: shares.slots("performance_reports", MAX_CONCURRENT_PERFORMANCE_REPORTS),
             operations,
-            query_budget: RateLimiter::of_queries(
+            query_limiter: RateLimiter::for_queries(
                 config.query_cost_per_minute,
-                config.perimeter.query_cost_per_minute_of_address,
+                config.network.query_cost_per_minute_of_address,
             ),
             live,
             exports,
-            clusters_ahead: PagePrefetcher::new(config.query_timeout),
+            cluster_prefetcher: PagePrefetcher::new(config.query_timeout),
             metrics,
-            metrics_are_elsewhere: config.metrics_listen.is_some(),
+            has_separate_metrics_address: config.metrics_listen.is_some(),
             clock,
             store,
         }))
@@ -165,18 +164,19 @@ impl AppState {
     /// rejected before any query.
     pub(crate) async fn authenticate_reporter(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
         self.report_admission.check_free()?;
-        let shown = Credentials::of(&self.site.cookies, headers)?;
-        let known = self.authentication.find_known(&shown);
-        self.report_admission.check_share(known)?;
-        let known = known.map(|(holder, _)| holder);
-        let slot = self.authentication.reserve(known, REPORTER_SIGN_IN_WAIT).await;
+        let credentials = Credentials::of(&self.site.cookies, headers)?;
+        let known_sender = self.authentication.find_known(&credentials);
+        self.report_admission.check_share(known_sender)?;
+        let holder = known_sender.map(|(holder, _)| holder);
+        let slot = self.authentication.reserve(holder, REPORTER_SIGN_IN_WAIT).await;
         let _slot = slot.map_err(|_| Problem::too_many_reports())?;
         // The sender does not wait any longer.
-        let verified = self.authentication.verify(&shown);
-        let viewer = self.store.with_timeout(REPORTER_SIGN_IN_TIMEOUT, verified).await;
+        let verification = self.authentication.verify(&credentials);
+        let viewer = self.store.with_timeout(REPORTER_SIGN_IN_TIMEOUT, verification).await;
         let viewer = viewer.unwrap_or_else(|| Err(StoreError::timed_out().into()))?;
         viewer.require(Scope::Ingest)?;
-        OccupiedSlot::hand_to(&viewer).map_err(|_| self.report_admission.refusal(viewer.limit_key()))?;
+        OccupiedSlot::move_to_viewer(&viewer)
+            .map_err(|_| self.report_admission.refusal(viewer.limit_key()))?;
         Ok(viewer)
     }
 
@@ -187,7 +187,7 @@ impl AppState {
             return Ok(());
         }
         let is_refused = match viewer.refuses_broad_tokens() {
-            Some(known) => known,
+            Some(refuses) => refuses,
             None => self.store.for_viewer(viewer).refuses_broad_tokens().await?,
         };
         if let Credential::ApiToken(token) = viewer.credential() {
@@ -207,20 +207,20 @@ impl AppState {
         credentials: &Credentials,
         scope: Scope,
     ) -> Result<Viewer, Problem> {
-        let viewer = self.authentication.user(credentials).await?;
+        let viewer = self.authentication.authenticate_user(credentials).await?;
         viewer.require(scope)?;
         OccupiedSlot::transfer_to(self, &viewer)?;
         Ok(viewer)
     }
 
     /// Creates the session state of a viewer, which is valid as long as the credentials are.
-    pub(crate) fn open_session(&self, viewer: Viewer, shown: &Credentials) -> SessionHandle {
-        let (state, credentials) = (self.clone(), shown.clone());
-        let again = move || {
-            let (state, credentials) = (state.clone(), credentials.clone());
-            async move { state.authentication.user(&credentials).await }.boxed()
+    pub(crate) fn open_session(&self, viewer: Viewer, credentials: &Credentials) -> SessionHandle {
+        let (state, own_credentials) = (self.clone(), credentials.clone());
+        let reauthenticate = move || {
+            let (state, credentials) = (state.clone(), own_credentials.clone());
+            async move { state.authentication.authenticate_user(&credentials).await }.boxed()
         };
-        self.live.open_session(viewer, shown.digest(), Arc::new(again))
+        self.live.open_session(viewer, credentials.digest(), Arc::new(reauthenticate))
     }
 
     /// Returns the account's store on behalf of the viewer, whose changes are audited.
@@ -237,8 +237,9 @@ impl AppState {
     }
 
     /// Authenticates a request with any scope.
-    pub(crate) async fn signed_in(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
-        let viewer = self.authentication.user(&Credentials::of(&self.site.cookies, headers)?).await?;
+    pub(crate) async fn authenticate_user(&self, headers: &HeaderMap) -> Result<Viewer, Problem> {
+        let viewer =
+            self.authentication.authenticate_user(&Credentials::of(&self.site.cookies, headers)?).await?;
         OccupiedSlot::transfer_to(self, &viewer)?;
         Ok(viewer)
     }

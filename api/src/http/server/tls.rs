@@ -56,15 +56,15 @@ impl Certificate {
     /// # Errors
     /// Returns a [`TlsError`] if the files cannot be read or do not match each other.
     pub(crate) async fn open(files: TlsConfig) -> Result<Arc<Self>, TlsError> {
-        let (LoadedFiles { digest, pair }, pause) = (read(&files).await?, files.check_interval);
+        let (LoadedFiles { digest, pair }, check_interval) = (read(&files).await?, files.check_interval);
         let certificate = Arc::new(Self { files, certified_key: RwLock::new(Arc::new(pair?)) });
-        let watched = Arc::downgrade(&certificate);
+        let weak_certificate = Arc::downgrade(&certificate);
         tokio::spawn(async move {
-            let mut known = digest;
+            let mut current_digest = digest;
             loop {
-                tokio::time::sleep(pause).await;
-                let Some(certificate) = watched.upgrade() else { break };
-                known = certificate.reload_if_changed(known).await;
+                tokio::time::sleep(check_interval).await;
+                let Some(certificate) = weak_certificate.upgrade() else { break };
+                current_digest = certificate.reload_if_changed(current_digest).await;
             }
         });
         Ok(certificate)
@@ -94,11 +94,11 @@ impl Certificate {
 
     /// Replaces the certificate if the files have changed and are valid. Returns the digest of the
     /// files.
-    async fn reload_if_changed(&self, known: [u8; 32]) -> [u8; 32] {
-        let (seen, error) = match read(&self.files).await {
+    async fn reload_if_changed(&self, current_digest: [u8; 32]) -> [u8; 32] {
+        let (new_digest, error) = match read(&self.files).await {
             // The files may be replaced one after the other, so they may not match for a moment.
-            Err(error) => (known, error),
-            Ok(LoadedFiles { digest, .. }) if digest == known => return known,
+            Err(error) => (current_digest, error),
+            Ok(LoadedFiles { digest, .. }) if digest == current_digest => return current_digest,
             Ok(LoadedFiles { digest, pair: Ok(pair) }) => {
                 *self.certified_key.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
                 tracing::info!("TLS certificate reloaded");
@@ -110,7 +110,7 @@ impl Certificate {
             error = %Chain(&error),
             "failed to reload the TLS certificate; the current one stays in use"
         );
-        seen
+        new_digest
     }
 }
 
@@ -127,17 +127,17 @@ impl fmt::Debug for Certificate {
 }
 
 async fn read(files: &TlsConfig) -> Result<LoadedFiles, TlsError> {
-    let of = async |path: &Path| {
+    let read_file = async |path: &Path| {
         tokio::fs::read(path).await.map_err(|error| TlsError::File(path.to_owned(), error))
     };
-    let (certificate, key) = (of(&files.certificate).await?, of(&files.key).await?);
+    let (certificate, key) = (read_file(&files.certificate).await?, read_file(&files.key).await?);
     // The digest includes the length, so that moving bytes from one file to the other changes it.
     let digest = Sha256::new().chain_update(certificate.len().to_le_bytes());
     let digest = digest.chain_update(&certificate).chain_update(&key).finalize().into();
-    Ok(LoadedFiles { digest, pair: pair(files, &certificate, &key) })
+    Ok(LoadedFiles { digest, pair: parse_pair(files, &certificate, &key) })
 }
 
-fn pair(files: &TlsConfig, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
+fn parse_pair(files: &TlsConfig, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
     let pem_error = |error| TlsError::Pem(files.certificate.clone(), error);
     let chain: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(pem_error)?;

@@ -49,10 +49,10 @@ use crate::{
 
 /// The read buffer of a connection, in bytes. The head of a request must fit. URLs are limited to 64
 /// KiB.
-const BUFFER: usize = 128 << 10;
+const READ_BUFFER_BYTES: usize = 128 << 10;
 
 /// The number of bytes that are read and discarded of a request that was answered before it was read.
-const UNREAD: usize = 64 << 20;
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
 
 /// The settings of a listener.
 pub(crate) struct Service {
@@ -61,7 +61,7 @@ pub(crate) struct Service {
     /// The proxies. Their addresses stand for many clients, so they are not limited.
     pub(crate) proxies: Arc<TrustedProxies>,
     /// The timeouts of clients.
-    pub(crate) patience: Timeouts,
+    pub(crate) timeouts: Timeouts,
     /// The TLS acceptor. None for plain connections.
     pub(crate) tls: Option<TlsAcceptor>,
     /// The connection metrics. None if the connections are not counted.
@@ -73,11 +73,11 @@ pub(crate) struct Service {
 ///
 /// Connections beyond the available slots wait in the system's queue.
 pub(crate) async fn serve(listener: TcpListener, router: Router, service: Service, draining: ShutdownSignal) {
-    let Service { connections, proxies, patience, tls, metrics } = service;
+    let Service { connections, proxies, timeouts, tls, metrics } = service;
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(patience.idle).max_buf_size(BUFFER);
+    http.timer(TokioTimer::new()).header_read_timeout(timeouts.idle_timeout).max_buf_size(READ_BUFFER_BYTES);
     let mut acceptor = Acceptor::new(listener);
-    let mut stopped = pin!(draining.clone().wait_for_shutdown());
+    let mut shutdown = pin!(draining.clone().wait_for_shutdown());
     loop {
         let next = async {
             // Further connections stay in the system's queue until a slot is free.
@@ -88,37 +88,37 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, service: Servic
             (connection, stream, peer)
         };
         let (connection, stream, peer) = tokio::select! {
-            () = &mut stopped => break,
+            () = &mut shutdown => break,
             next = next => next,
         };
         // Without this option, responses arrive later, so a failure is harmless.
         let _ = stream.set_nodelay(true);
-        let (turns, draining) = (RequestPhases::default(), draining.clone());
-        let place = Place {
+        let (phases, draining) = (RequestPhases::default(), draining.clone());
+        let slot = ConnectionSlot {
             _connection: connection.clone(),
-            _counted: metrics.as_ref().map(HttpMetrics::connection),
+            _connection_count: metrics.as_ref().map(HttpMetrics::track_connection),
         };
         let service = {
-            let (router, turns, connection) = (router.clone(), turns.clone(), connection.clone());
+            let (router, phases, connection) = (router.clone(), phases.clone(), connection.clone());
             service_fn(move |request| {
-                answer(router.clone(), request, peer, turns.begin(), connection.begin())
+                handle_request(router.clone(), request, peer, phases.start(), connection.mark_busy())
             })
         };
         let http = http.clone();
         match tls.clone() {
             None => {
-                let stream = TimeoutStream::new(stream, turns, patience, place);
+                let stream = TimeoutStream::new(stream, phases, timeouts, slot);
                 tokio::spawn(serve_connection(http, stream, service, draining, connection));
             }
             Some(tls) => {
                 tokio::spawn(async move {
-                    let greeted = tokio::select! {
-                        greeted = timeout(patience.head, tls.accept(stream)) => greeted,
+                    let handshake = tokio::select! {
+                        handshake = timeout(timeouts.head_timeout, tls.accept(stream)) => handshake,
                         () = connection.wait_for_eviction() => return,
                     };
                     // A failed handshake is also the client's fault.
-                    if let Ok(Ok(stream)) = greeted {
-                        let stream = TimeoutStream::new(stream, turns, patience, place);
+                    if let Ok(Ok(stream)) = handshake {
+                        let stream = TimeoutStream::new(stream, phases, timeouts, slot);
                         serve_connection(http, stream, service, draining, connection).await;
                     }
                 });
@@ -136,22 +136,22 @@ async fn serve_connection<S, V>(
     stream: TimeoutStream<S>,
     service: V,
     draining: ShutdownSignal,
-    place: Connection,
+    slot: Connection,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     V: HttpService<Incoming, ResBody = Body, Error = Infallible>,
 {
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
-    let ended = tokio::select! {
-        ended = &mut connection => ended,
-        () = place.wait_for_eviction() => return,
+    let result = tokio::select! {
+        result = &mut connection => result,
+        () = slot.wait_for_eviction() => return,
         () = draining.wait_for_shutdown() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     // A connection that ends early is the client's fault.
-    if let Err(error) = ended {
+    if let Err(error) = result {
         tracing::trace!(%error, "connection closed early");
     }
 }
@@ -159,31 +159,32 @@ async fn serve_connection<S, V>(
 /// Answers a request. If its body was not read to the end, the connection closes after the response,
 /// which has a header that says so. Otherwise, the client would send its next request into a closed
 /// connection.
-async fn answer(
+async fn handle_request(
     router: Router,
     request: Request<Incoming>,
     peer: SocketAddr,
-    turn: RequestPhase,
-    answering: BusyGuard,
+    phase: RequestPhase,
+    busy_guard: BusyGuard,
 ) -> Result<Response, Infallible> {
-    let read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
-    let mut request = request.map(|body| Body::new(WatchedBody { body, read: Arc::clone(&read) }));
+    let is_fully_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+    let mut request =
+        request.map(|body| Body::new(WatchedBody { body, is_fully_read: Arc::clone(&is_fully_read) }));
     request.extensions_mut().insert(ConnectInfo(peer));
     // The slot of the request holds this value as long as any work of the request runs.
-    request.extensions_mut().insert(Arc::new(answering));
+    request.extensions_mut().insert(Arc::new(busy_guard));
     let mut response = router.oneshot(request).await?;
-    if !read.load(Ordering::Relaxed) {
-        turn.0.unread.store(true, Ordering::Relaxed);
+    if !is_fully_read.load(Ordering::Relaxed) {
+        phase.0.has_unread_body.store(true, Ordering::Relaxed);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    turn.end(response.status());
+    phase.end(response.status());
     Ok(response)
 }
 
 /// A body that records whether it was read to the end.
 struct WatchedBody {
     body: Incoming,
-    read: Arc<AtomicBool>,
+    is_fully_read: Arc<AtomicBool>,
 }
 
 impl HttpBody for WatchedBody {
@@ -197,7 +198,7 @@ impl HttpBody for WatchedBody {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.body).poll_frame(context);
         if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
-            this.read.store(true, Ordering::Relaxed);
+            this.is_fully_read.store(true, Ordering::Relaxed);
         }
         frame
     }
@@ -211,19 +212,19 @@ impl HttpBody for WatchedBody {
     }
 }
 
-/// The phases of a connection: the server's or the client's turn.
+/// The phases of a connection, in which either the client or the server is expected to send.
 #[derive(Clone, Default)]
 struct RequestPhases {
     /// Odd while a request is answered, and even while the client is expected to send the next one.
     /// After an upgrade, no further request follows, and the number stays odd.
     count: Arc<AtomicUsize>,
     /// True if a request was answered before it was read to its end. No further request follows.
-    unread: Arc<AtomicBool>,
+    has_unread_body: Arc<AtomicBool>,
 }
 
 impl RequestPhases {
-    /// Starts the server's turn, which ends when the returned value is dropped.
-    fn begin(&self) -> RequestPhase {
+    /// Starts the phase of a response, which ends when the returned value is dropped.
+    fn start(&self) -> RequestPhase {
         self.count.fetch_add(1, Ordering::Relaxed);
         RequestPhase(self.clone())
     }
@@ -257,53 +258,58 @@ impl Drop for RequestPhase {
 /// stay open for longer than a head may take.
 struct TimeoutStream<S> {
     stream: S,
-    turns: RequestPhases,
-    /// The turn for which `head` runs.
-    turn: usize,
-    patience: Timeouts,
+    phases: RequestPhases,
+    /// The phase for which `head_timeout` runs.
+    phase: usize,
+    timeouts: Timeouts,
     /// The timeout of a head, which starts with its first byte. The first one starts with the
     /// connection.
-    head: Option<Pin<Box<Sleep>>>,
+    head_timeout: Option<Pin<Box<Sleep>>>,
     /// The timeout while the client takes nothing of a response.
-    answer: Option<Pin<Box<Sleep>>>,
+    response_timeout: Option<Pin<Box<Sleep>>>,
     /// The timeout while the rest of a request is read and discarded.
-    unread: Option<Pin<Box<Sleep>>>,
+    discard_timeout: Option<Pin<Box<Sleep>>>,
     /// The number of discarded bytes.
-    unread_bytes: usize,
+    discarded_bytes: usize,
     /// The connection's slot.
-    _place: Place,
+    _slot: ConnectionSlot,
 }
 
 /// A slot among the connections.
-struct Place {
+struct ConnectionSlot {
     _connection: Connection,
-    _counted: Option<GaugeGuard>,
+    _connection_count: Option<GaugeGuard>,
 }
 
 impl<S> TimeoutStream<S> {
-    fn new(stream: S, turns: RequestPhases, patience: Timeouts, place: Place) -> Self {
-        let head = Some(Box::pin(sleep(patience.head)));
+    fn new(stream: S, phases: RequestPhases, timeouts: Timeouts, slot: ConnectionSlot) -> Self {
+        let head_timeout = Some(Box::pin(sleep(timeouts.head_timeout)));
         Self {
             stream,
-            turn: turns.count(),
-            turns,
-            patience,
-            head,
-            answer: None,
-            unread: None,
-            unread_bytes: 0,
-            _place: place,
+            phase: phases.count(),
+            phases,
+            timeouts,
+            head_timeout,
+            response_timeout: None,
+            discard_timeout: None,
+            discarded_bytes: 0,
+            _slot: slot,
         }
     }
 
     /// Returns the result of a write, or an error if the client's timeout has passed.
-    fn written<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.answer = None;
-            return written;
+    fn check_write_timeout<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.response_timeout = None;
+            return result;
         }
-        let answer = self.answer.get_or_insert_with(|| Box::pin(sleep(self.patience.answer)));
-        answer.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let timeout =
+            self.response_timeout.get_or_insert_with(|| Box::pin(sleep(self.timeouts.response_timeout)));
+        timeout.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -311,20 +317,22 @@ impl<S: AsyncRead + Unpin> TimeoutStream<S> {
     /// Reads and discards the rest of a request that was already answered. If the connection were closed
     /// with unread data, the system would reset it, and the client would lose the response.
     fn poll_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.turns.unread.load(Ordering::Relaxed) {
+        if !self.phases.has_unread_body.load(Ordering::Relaxed) {
             return Poll::Ready(());
         }
         let mut bytes = [0; 8 << 10];
-        while self.unread_bytes < UNREAD {
+        while self.discarded_bytes < MAX_DISCARDED_BYTES {
             let mut buffer = ReadBuf::new(&mut bytes);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    self.unread_bytes += buffer.filled().len();
+                    self.discarded_bytes += buffer.filled().len();
                 }
                 Poll::Ready(_) => break,
                 Poll::Pending => {
-                    let unread = self.unread.get_or_insert_with(|| Box::pin(sleep(self.patience.head)));
-                    return unread.as_mut().poll(context);
+                    let timeout = self
+                        .discard_timeout
+                        .get_or_insert_with(|| Box::pin(sleep(self.timeouts.head_timeout)));
+                    return timeout.as_mut().poll(context);
                 }
             }
         }
@@ -341,28 +349,29 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        let turn = this.turns.count();
-        if turn != this.turn {
-            this.turn = turn;
-            this.head = None;
+        let phase = this.phases.count();
+        if phase != this.phase {
+            this.phase = phase;
+            this.head_timeout = None;
         }
-        if turn % 2 == 1 {
+        if phase % 2 == 1 {
             // The data belongs to a body, or nothing was read yet.
             return read;
         }
-        if this.head.is_none() && buffer.filled().len() > before {
-            this.head = Some(Box::pin(sleep(this.patience.head)));
+        if this.head_timeout.is_none() && buffer.filled().len() > before {
+            this.head_timeout = Some(Box::pin(sleep(this.timeouts.head_timeout)));
         }
-        let out_of_time = this.head.as_mut().is_some_and(|head| head.as_mut().poll(context).is_ready());
-        if out_of_time { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read }
+        let is_timed_out =
+            this.head_timeout.as_mut().is_some_and(|head| head.as_mut().poll(context).is_ready());
+        if is_timed_out { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read }
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.written(context, written)
+        let result = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.check_write_timeout(context, result)
     }
 
     fn poll_write_vectored(
@@ -371,8 +380,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
-        this.written(context, written)
+        let result = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
+        this.check_write_timeout(context, result)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -104,7 +104,7 @@ impl SystemStore {
         let statement = Statement::from_sql_and_values(reader.get_database_backend(), FIND, values);
         let Some(row) = reader.query_one_raw(statement).await? else { return Ok(None) };
         let mut columns = 0..;
-        let found = Credentials {
+        let credentials = Credentials {
             token: Model::next_of(&row, &mut columns)?,
             current: CurrentMembership {
                 account: account::Model::next_of(&row, &mut columns)?,
@@ -113,7 +113,7 @@ impl SystemStore {
             },
             refuses_broad_tokens: row.try_get_by_index::<i32>(columns.start)? == 1,
         };
-        Ok(Some(found).filter(|found| found.token.identifier == identifier))
+        Ok(Some(credentials).filter(|credentials| credentials.token.identifier == identifier))
     }
 
     /// Adds a token and records it in the audit log.
@@ -121,12 +121,12 @@ impl SystemStore {
     /// # Errors
     /// Returns [`StoreError::Conflict`] if the identifier is taken, and an error if the database does not
     /// answer.
-    pub async fn add_api_token(&self, token: Model, by: &Actor, detail: Value) -> Result<(), StoreError> {
+    pub async fn add_api_token(&self, token: Model, actor: &Actor, detail: Value) -> Result<(), StoreError> {
         let (account, target) = (token.account_id, Target::ApiToken(token.identifier.clone()));
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         token.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::CreateToken, target, detail);
-        audit_log::insert_audit_entry(&transaction, account, by, entry).await?;
+        audit_log::insert_audit_entry(&transaction, account, actor, entry).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -149,18 +149,19 @@ impl SystemStore {
             TokenUse::Any => Column::LastUsedAt,
             TokenUse::Broad => Column::BroadUseAt,
         };
-        for some in uses.chunks(USES) {
-            let at = || -> Expr {
-                let begun = CaseStatement::new();
-                let cases =
-                    some.iter().fold(begun, |cases, (token, at)| cases.case(Column::Id.eq(*token), *at));
+        for chunk in uses.chunks(USES) {
+            let used_at = || -> Expr {
+                let empty_case = CaseStatement::new();
+                let cases = chunk
+                    .iter()
+                    .fold(empty_case, |cases, (token, used_at)| cases.case(Column::Id.eq(*token), *used_at));
                 cases.finally(Expr::col(column)).into()
             };
-            let earlier = column.is_null().or(Expr::col(column).lt(at()));
+            let is_earlier = column.is_null().or(Expr::col(column).lt(used_at()));
             Entity::update_many()
-                .col_expr(column, at())
-                .filter(Column::Id.is_one_of(some.iter().map(|(token, _)| *token)))
-                .filter(earlier)
+                .col_expr(column, used_at())
+                .filter(Column::Id.is_one_of(chunk.iter().map(|(token, _)| *token)))
+                .filter(is_earlier)
                 .exec(&self.pools.writer)
                 .await?;
         }
@@ -212,8 +213,8 @@ impl AccountStore {
         sort: ApiTokenSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let of_kind = self.select::<Entity>().filter(list_filter(kind, user));
-        page::fetch(&self.read_executor(), of_kind, sort, request).await
+        let tokens = self.select::<Entity>().filter(list_filter(kind, user));
+        page::fetch(&self.read_executor(), tokens, sort, request).await
     }
 
     /// Returns some of a user's tokens in the account, the newest first, without those of schedulers. The
@@ -259,9 +260,9 @@ impl AccountStore {
     /// schedulers.
     pub(crate) async fn count_valid_or_new_api_tokens(&self, now: Timestamp) -> Result<u64, StoreError> {
         let is_new = Column::CreatedAt.gt(Timestamp::from(now.0 - NEW_TOKEN_AGE));
-        let counted = self.select::<Entity>().filter(TokenKind::Personal.filter());
-        let counted = counted.filter(is_valid_at(now).or(is_new));
-        Ok(counted.count(&self.write_executor()).await?)
+        let tokens = self.select::<Entity>().filter(TokenKind::Personal.filter());
+        let tokens = tokens.filter(is_valid_at(now).or(is_new));
+        Ok(tokens.count(&self.write_executor()).await?)
     }
 
     /// Returns the account's token with this public half.

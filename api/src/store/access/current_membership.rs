@@ -52,11 +52,11 @@ impl SystemStore {
     #[tracing::instrument(name = "store.current_membership.find", skip_all)]
     pub async fn find_current_membership(
         &self,
-        whose: UserRef<'_>,
+        user: UserRef<'_>,
         accounts: Option<&[Slug]>,
         now: Timestamp,
     ) -> Result<Option<CurrentMembership>, StoreError> {
-        let row = select_current(whose, accounts, now)
+        let row = select_current(user, accounts, now)
             .find_also_related(account::Entity)
             .find_also_related(user::Entity)
             .one(&self.pools.reader)
@@ -72,38 +72,38 @@ impl SystemStore {
     reason = "the memberships of a user are queried before an account is known"
 )]
 pub(crate) fn select_current(
-    whose: UserRef<'_>,
+    user_ref: UserRef<'_>,
     accounts: Option<&[Slug]>,
     now: Timestamp,
 ) -> Select<Entity> {
-    let mut memberships = match whose {
+    let mut memberships = match user_ref {
         UserRef::User(user) => Entity::find().filter(Column::UserId.eq(user)),
         UserRef::Identity { issuer, subject } => {
-            let known = Query::select()
+            let identity_users = Query::select()
                 .column(identity::Column::UserId)
                 .from(identity::Entity)
                 .and_where(identity::Column::Issuer.eq(issuer))
                 .and_where(identity::Column::Subject.eq(subject))
                 .take();
-            Entity::find().filter(Column::UserId.in_subquery(known))
+            Entity::find().filter(Column::UserId.in_subquery(identity_users))
         }
     };
     if let Some(accounts) = accounts {
-        let named = Query::select()
+        let account_ids = Query::select()
             .column(account::Column::Id)
             .from(account::Entity)
             .and_where(account::Column::Slug.is_one_of(accounts.iter().map(Slug::as_str)))
             .take();
-        memberships = memberships.filter(Column::AccountId.in_subquery(named));
+        memberships = memberships.filter(Column::AccountId.in_subquery(account_ids));
     }
-    let of_user = Expr::col((default_account::Entity, default_account::Column::UserId))
+    let is_of_membership = Expr::col((default_account::Entity, default_account::Column::UserId))
         .equals((Entity, Column::UserId))
         .and(
             Expr::col((default_account::Entity, default_account::Column::AccountId))
                 .equals((Entity, Column::AccountId)),
         );
     let is_default = Expr::exists(
-        Query::select().expr(Expr::val(1)).from(default_account::Entity).and_where(of_user).take(),
+        Query::select().expr(Expr::val(1)).from(default_account::Entity).and_where(is_of_membership).take(),
     );
     memberships
         .filter(Condition::any().add(Column::EndsAt.is_null()).add(Column::EndsAt.gt(now)))

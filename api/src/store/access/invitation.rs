@@ -68,7 +68,7 @@ impl Sort for InvitationSort {
 }
 
 /// The condition for invitations that can still be accepted.
-fn open(now: Timestamp) -> Condition {
+fn is_open(now: Timestamp) -> Condition {
     Condition::all()
         .add(Column::AcceptedAt.is_null())
         .add(Column::RevokedAt.is_null())
@@ -109,7 +109,7 @@ impl AccountStore {
 
     /// Returns the number of the account's invitations that can still be accepted.
     pub(crate) async fn open_invitation_count(&self, now: Timestamp) -> Result<u64, StoreError> {
-        Ok(self.select::<Entity>().filter(open(now)).count(&self.write_executor()).await?)
+        Ok(self.select::<Entity>().filter(is_open(now)).count(&self.write_executor()).await?)
     }
 
     /// Returns the account's invitation with this identifier, the public half of its token.
@@ -150,14 +150,14 @@ impl SystemStore {
     pub async fn add_invitation(
         &self,
         invitation: Model,
-        by: &Actor,
+        actor: &Actor,
         detail: Value,
     ) -> Result<(), StoreError> {
         let (account, target) = (invitation.account_id, Target::Invitation(invitation.identifier.clone()));
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         invitation.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::InviteMember, target, detail);
-        audit_log::insert_audit_entry(&transaction, account, by, entry).await?;
+        audit_log::insert_audit_entry(&transaction, account, actor, entry).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -173,20 +173,20 @@ impl UserStore {
     #[tracing::instrument(name = "store.invitation.accept", skip_all)]
     pub async fn accept_invitation(
         &self,
-        shown: &ApiToken,
+        token: &ApiToken,
         user_name: &str,
-        by: &Actor,
+        actor: &Actor,
         now: Timestamp,
     ) -> Result<Result<AccountId, AccessError>, StoreError> {
         let transaction = self.writer().begin_with_options(IMMEDIATE_TRANSACTION).await?;
-        let accepted = accept(&transaction, (self.user(), user_name), shown, now).await?;
+        let accepted = accept(&transaction, (self.user(), user_name), token, now).await?;
         let accepted = accepted.map(|(account, detail)| {
-            let target = Target::Invitation(shown.identifier().to_owned());
+            let target = Target::Invitation(token.identifier().to_owned());
             (account, Entry::done(Action::AcceptInvitation, target, detail))
         });
         let accepted = match accepted {
             Ok((account, entry)) => {
-                audit_log::insert_audit_entry(&transaction, account, by, entry).await?;
+                audit_log::insert_audit_entry(&transaction, account, actor, entry).await?;
                 Ok(account)
             }
             Err(error) => Err(error),
@@ -207,16 +207,19 @@ impl UserStore {
 async fn accept(
     transaction: &DatabaseTransaction,
     (user_id, user_name): (UserId, &str),
-    shown: &ApiToken,
+    token: &ApiToken,
     now: Timestamp,
 ) -> Result<Result<(AccountId, Value), AccessError>, StoreError> {
-    let found = Entity::find().filter(Column::Identifier.eq(shown.identifier())).one(transaction).await?;
+    let invitation =
+        Entity::find().filter(Column::Identifier.eq(token.identifier())).one(transaction).await?;
     // The hashes are compared even without a row, so that the response time does not distinguish an
     // unknown identifier from a wrong secret.
-    let hash = shown.secret_hash();
-    let matches = hash.matches(found.as_ref().map_or(&[0; 32], |found| found.secret_hash.as_slice()));
-    let meant = found.filter(|found| matches && found.name.as_ref().is_none_or(|name| name == user_name));
-    let Some(Model { id, account_id, role, ends_at, invited_by, .. }) = meant else {
+    let hash = token.secret_hash();
+    let matches =
+        hash.matches(invitation.as_ref().map_or(&[0; 32], |invitation| invitation.secret_hash.as_slice()));
+    let accepted_invitation = invitation
+        .filter(|invitation| matches && invitation.name.as_ref().is_none_or(|name| name == user_name));
+    let Some(Model { id, account_id, role, ends_at, invited_by, .. }) = accepted_invitation else {
         return Ok(Err(AccessError::NoInvitation));
     };
     // A concurrent acceptance of the same invitation waits at this update and then finds it used.
@@ -224,14 +227,15 @@ async fn accept(
         .col_expr(Column::AcceptedAt, Expr::val(now))
         .col_expr(Column::AcceptedBy, Expr::val(user_id))
         .filter(Column::Id.eq(id))
-        .filter(open(now))
+        .filter(is_open(now))
         .exec(transaction)
         .await?;
     // Nobody may grant more than they have, which is checked at acceptance too: the inviter may have
     // been removed or demoted since.
     let inviter = membership::Entity::find_by_id((account_id, invited_by)).one(transaction).await?;
-    let still_gives = invited_by == OPERATOR || inviter.is_some_and(|inviter| manages(inviter.role, role));
-    if used.rows_affected != 1 || !still_gives || has_ended(ends_at, now) {
+    let inviter_may_grant =
+        invited_by == OPERATOR || inviter.is_some_and(|inviter| manages(inviter.role, role));
+    if used.rows_affected != 1 || !inviter_may_grant || has_ended(ends_at, now) {
         return Ok(Err(AccessError::NoInvitation));
     }
     let members = membership::Entity::find().filter(membership::Column::AccountId.eq(account_id));

@@ -1,4 +1,4 @@
-//! The members of an account, and the users behind them.
+//! The members of an account, and their users.
 
 use std::collections::HashMap;
 
@@ -169,24 +169,25 @@ impl AccountStore {
     /// Returns the members among `ids` and all owners, locked until the transaction ends. A decision by
     /// their roles therefore still holds at the commit.
     pub(crate) async fn lock_members(&self, ids: &[UserId]) -> Result<Vec<Model>, StoreError> {
-        let wanted = Column::UserId.is_one_of(ids.iter().copied()).or(Column::Role.eq(Role::Owner));
+        let condition = Column::UserId.is_one_of(ids.iter().copied()).or(Column::Role.eq(Role::Owner));
         // All transactions lock in the same order, so that two of them cannot deadlock.
-        let locked = self.select::<Entity>().filter(wanted).order_by_asc(Column::UserId).lock_exclusive();
+        let locked = self.select::<Entity>().filter(condition).order_by_asc(Column::UserId).lock_exclusive();
         Ok(locked.all(&self.write_executor()).await?)
     }
 
-    /// Returns the user with the name of `new`, and adds the user if there is none. Users belong to no
+    /// Returns the stored user with the name of `user`, and adds `user` if there is none. Users belong to no
     /// account: the same name in several accounts is the same user.
     #[expect(
         clippy::disallowed_methods,
         reason = "users belong to no account, and only their names are read here"
     )]
-    pub(crate) async fn find_or_add_user(&self, new: user::Model) -> Result<user::Model, StoreError> {
-        let by_name = user::Entity::find().filter(user::Column::Name.eq(new.name.as_str()));
-        let once = OnConflict::column(user::Column::Name).do_nothing().to_owned();
-        let insert = user::Entity::insert_many([new.into_active_model().reset_all()]).on_conflict(once);
+    pub(crate) async fn find_or_add_user(&self, user: user::Model) -> Result<user::Model, StoreError> {
+        let users_of_name = user::Entity::find().filter(user::Column::Name.eq(user.name.as_str()));
+        let keep_existing = OnConflict::column(user::Column::Name).do_nothing().to_owned();
+        let insert =
+            user::Entity::insert_many([user.into_active_model().reset_all()]).on_conflict(keep_existing);
         insert.exec_without_returning(&self.write_executor()).await?;
-        by_name.one(&self.write_executor()).await?.ok_or_else(StoreError::no_free_identifier)
+        users_of_name.one(&self.write_executor()).await?.ok_or_else(StoreError::no_free_identifier)
     }
 
     /// Makes a user a member. Returns false if the user already is one.
@@ -209,8 +210,10 @@ impl AccountStore {
     /// later sign-in through another issuer does not restore the membership.
     pub(crate) async fn remove_membership(&self, user: UserId, now: Timestamp) -> Result<(), StoreError> {
         self.delete::<Entity>().filter(Column::UserId.eq(user)).exec(&self.write_executor()).await?;
-        let removed = removed_member::Model { account_id: self.account_id(), user_id: user, removed_at: now };
-        self.insert::<removed_member::Entity>(vec![removed], &replace::<removed_member::Entity>()).await?;
+        let removal_record =
+            removed_member::Model { account_id: self.account_id(), user_id: user, removed_at: now };
+        self.insert::<removed_member::Entity>(vec![removal_record], &replace::<removed_member::Entity>())
+            .await?;
         self.announce_account(ChangeKinds::ACCESS);
         Ok(())
     }
@@ -239,12 +242,13 @@ impl SystemStore {
         account: AccountId,
         user: UserId,
         after: Option<Grant>,
-        by: &Actor,
+        actor: &Actor,
     ) -> Result<OperatorChange, StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
-        let wanted = Column::UserId.eq(user).or(Column::Role.eq(Role::Owner));
-        let of_account = Entity::find().filter(Column::AccountId.eq(account)).filter(wanted);
-        let members = of_account.order_by_asc(Column::UserId).lock_exclusive().all(&transaction).await?;
+        let is_relevant = Column::UserId.eq(user).or(Column::Role.eq(Role::Owner));
+        let relevant_members = Entity::find().filter(Column::AccountId.eq(account)).filter(is_relevant);
+        let members =
+            relevant_members.order_by_asc(Column::UserId).lock_exclusive().all(&transaction).await?;
         let Some(member) = members.iter().find(|member| member.user_id == user) else {
             return Ok(OperatorChange::NoMember);
         };
@@ -263,7 +267,7 @@ impl SystemStore {
         audit_log::insert_audit_entry(
             &transaction,
             account,
-            by,
+            actor,
             Entry::done(action, Target::User(user), detail),
         )
         .await?;
@@ -273,8 +277,8 @@ impl SystemStore {
             member.update(&transaction).await?;
         } else {
             member.delete(&transaction).await?;
-            let removed = removed_member::Model { account_id: account, user_id: user, removed_at: by.at };
-            removed_member::Entity::insert_many([removed.into_active_model().reset_all()])
+            let removal = removed_member::Model { account_id: account, user_id: user, removed_at: actor.at };
+            removed_member::Entity::insert_many([removal.into_active_model().reset_all()])
                 .on_conflict(replace::<removed_member::Entity>())
                 .exec_without_returning(&transaction)
                 .await?;

@@ -49,21 +49,21 @@ impl SystemStore {
         user: UserId,
         hash: String,
         but: Option<&[u8]>,
-        by: &Actor,
+        actor: &Actor,
     ) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
-        let row = Model { user_id: user, hash, changed_at: by.at }.into_active_model().reset_all();
+        let row = Model { user_id: user, hash, changed_at: actor.at }.into_active_model().reset_all();
         let replace =
             OnConflict::column(Column::UserId).update_columns([Column::Hash, Column::ChangedAt]).to_owned();
         Entity::insert_many([row]).on_conflict(replace).exec_without_returning(&transaction).await?;
-        let mut others = session::Entity::delete_many().filter(session::Column::UserId.eq(user));
+        let mut other_sessions = session::Entity::delete_many().filter(session::Column::UserId.eq(user));
         if let Some(session) = but {
-            others = others.filter(session::Column::Id.ne(session.to_vec()));
+            other_sessions = other_sessions.filter(session::Column::Id.ne(session.to_vec()));
         }
-        others.exec(&transaction).await?;
+        other_sessions.exec(&transaction).await?;
         delete_sign_in_links(&transaction, user).await?;
         let entry = Entry::done(Action::SetPassword, Target::User(user), json!({}));
-        audit_log::insert_user_audit_entries(&transaction, user, by, &entry).await?;
+        audit_log::insert_user_audit_entries(&transaction, user, actor, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }

@@ -110,14 +110,16 @@ async fn find_provisioning_target(
     database: &impl ConnectionTrait,
     newcomer: &ProvisionedUser,
 ) -> Result<Option<ProvisioningTarget>, StoreError> {
-    let by_slug = account::Entity::find().filter(account::Column::Slug.eq(newcomer.account.as_str()));
-    let Some(account) = by_slug.one(database).await? else { return Ok(None) };
+    let accounts_of_slug =
+        account::Entity::find().filter(account::Column::Slug.eq(newcomer.account.as_str()));
+    let Some(account) = accounts_of_slug.one(database).await? else { return Ok(None) };
     let key = (newcomer.issuer.clone(), newcomer.subject.clone());
-    let Some(known) = identity::Entity::find_by_id(key).one(database).await? else {
+    let Some(known_identity) = identity::Entity::find_by_id(key).one(database).await? else {
         return Ok(Some(ProvisioningTarget { account: account.id, user: None }));
     };
-    let key = (account.id, known.user_id);
+    let key = (account.id, known_identity.user_id);
     let has_decided = membership::Entity::find_by_id(key).one(database).await?.is_some()
         || removed_member::Entity::find_by_id(key).one(database).await?.is_some();
-    Ok((!has_decided).then_some(ProvisioningTarget { account: account.id, user: Some(known.user_id) }))
+    Ok((!has_decided)
+        .then_some(ProvisioningTarget { account: account.id, user: Some(known_identity.user_id) }))
 }

@@ -20,7 +20,7 @@ pub(crate) const BATCH: u64 = 1_000;
 
 impl AccountStore {
     /// Returns the number of a user's scheduler tokens in the account, including those that have ended, and
-    /// the number of those exchanged for the token `parent`. `None` stands for sessions and JWTs.
+    /// the number of those exchanged for the token `parent`; with `None`, for a session or a JWT.
     pub(crate) async fn count_scheduler_tokens(
         &self,
         user: UserId,
@@ -30,35 +30,35 @@ impl AccountStore {
             Some(parent) => Column::ParentId.eq(parent),
             None => Column::ParentId.is_null(),
         };
-        let of_parent = self.of_schedulers(user).filter(is_of_parent);
-        let of_parent = of_parent.count(&self.write_executor()).await?;
-        Ok((self.of_schedulers(user).count(&self.write_executor()).await?, of_parent))
+        let tokens_of_parent = self.scheduler_tokens_of(user).filter(is_of_parent);
+        let tokens_of_parent = tokens_of_parent.count(&self.write_executor()).await?;
+        Ok((self.scheduler_tokens_of(user).count(&self.write_executor()).await?, tokens_of_parent))
     }
 
-    /// Deletes the tokens of a user's schedulers that ended at or before a time.
+    /// Deletes the tokens of a user's schedulers that ended at or before `latest_end`.
     pub(crate) async fn remove_scheduler_tokens(
         &self,
         user: UserId,
-        ended_before: Timestamp,
+        latest_end: Timestamp,
     ) -> Result<(), StoreError> {
         self.delete::<Entity>()
             .filter(Column::UserId.eq(user))
             .filter(TokenKind::OfSchedulers.filter())
-            .filter(has_ended(ended_before))
+            .filter(has_ended(latest_end))
             .exec(&self.write_executor())
             .await?;
         Ok(())
     }
 
-    /// Returns true if a token that new tokens are to be derived from is still valid. The caller's
+    /// Returns true if the token that a scheduler token is to be exchanged for is still valid. The caller's
     /// transaction holds a lock on the member.
     pub(crate) async fn is_valid_api_token(
         &self,
         id: ApiTokenId,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let good = self.select::<Entity>().filter(Column::Id.eq(id)).filter(is_valid_at(now));
-        Ok(good.count(&self.write_executor()).await? > 0)
+        let valid_tokens = self.select::<Entity>().filter(Column::Id.eq(id)).filter(is_valid_at(now));
+        Ok(valid_tokens.count(&self.write_executor()).await? > 0)
     }
 
     /// Binds a token to the first scheduler that uses it. Returns false if it is bound to another one.
@@ -67,14 +67,14 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.scheduler_token.bind", skip_all)]
     pub async fn bind_scheduler_token(&self, id: ApiTokenId, scheduler_id: &str) -> Result<bool, StoreError> {
-        let bound = self
+        let update = self
             .update::<Entity>()
             .col_expr(Column::SchedulerId, Expr::val(scheduler_id))
             .filter(Column::Id.eq(id))
             .filter(Column::SchedulerId.is_null().or(Column::SchedulerId.eq(scheduler_id)))
             .exec(&self.write_executor())
             .await?;
-        Ok(bound.rows_affected == 1)
+        Ok(update.rows_affected == 1)
     }
 
     /// Extends a token's lifetime to `end`. A token that was revoked or already ends at or after `end`
@@ -94,25 +94,25 @@ impl AccountStore {
         Ok(())
     }
 
-    fn of_schedulers(&self, user: UserId) -> Select<Entity> {
+    fn scheduler_tokens_of(&self, user: UserId) -> Select<Entity> {
         self.select::<Entity>().filter(Column::UserId.eq(user)).filter(TokenKind::OfSchedulers.filter())
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "ended tokens of all accounts are deleted")]
 impl SystemStore {
-    /// Deletes up to [`BATCH`] scheduler tokens that ended at or before a time. Returns the number of
-    /// deleted tokens.
+    /// Deletes up to [`BATCH`] scheduler tokens that ended at or before `latest_end`. Returns the number
+    /// of deleted tokens.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.scheduler_token.remove", skip_all)]
-    pub(crate) async fn remove_scheduler_tokens(&self, ended_before: Timestamp) -> Result<u64, StoreError> {
+    pub(crate) async fn remove_scheduler_tokens(&self, latest_end: Timestamp) -> Result<u64, StoreError> {
         let ids: Vec<ApiTokenId> = Entity::find()
             .select_only()
             .column(Column::Id)
             .filter(TokenKind::OfSchedulers.filter())
-            .filter(has_ended(ended_before))
+            .filter(has_ended(latest_end))
             .order_by_asc(Column::Id)
             .limit(BATCH)
             .into_tuple()
@@ -127,6 +127,6 @@ impl SystemStore {
     }
 }
 
-fn has_ended(before: Timestamp) -> Condition {
-    Condition::any().add(Column::ExpiresAt.lte(before)).add(Column::RevokedAt.lte(before))
+fn has_ended(time: Timestamp) -> Condition {
+    Condition::any().add(Column::ExpiresAt.lte(time)).add(Column::RevokedAt.lte(time))
 }

@@ -51,12 +51,12 @@ impl SystemStore {
         &self,
         session: Model,
         idle_since: Timestamp,
-        by: &Actor,
+        actor: &Actor,
         detail: Value,
     ) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
-        let over = Column::ExpiresAt.lte(session.created_at).or(Column::UsedAt.lte(idle_since));
-        Entity::delete_many().filter(over).exec(&transaction).await?;
+        let has_ended = Column::ExpiresAt.lte(session.created_at).or(Column::UsedAt.lte(idle_since));
+        Entity::delete_many().filter(has_ended).exec(&transaction).await?;
         let too_many: Vec<Vec<u8>> = Entity::find()
             .select_only()
             .column(Column::Id)
@@ -74,7 +74,7 @@ impl SystemStore {
         let user = session.user_id;
         session.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::SignIn, Target::User(user), detail);
-        audit_log::insert_user_audit_entries(&transaction, user, by, &entry).await?;
+        audit_log::insert_user_audit_entries(&transaction, user, actor, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -133,9 +133,9 @@ impl SystemStore {
         &self,
         user: UserId,
         identifier: &str,
-        by: &Actor,
+        actor: &Actor,
     ) -> Result<bool, StoreError> {
-        end_session_of(&self.pools.writer, user, identifier, by).await
+        end_session_of(&self.pools.writer, user, identifier, actor).await
     }
 
     /// Ends all sessions of a user, and deletes the user's link for signing in. Returns the number of ended
@@ -144,14 +144,14 @@ impl SystemStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.session.end_all", skip_all)]
-    pub async fn end_sessions(&self, user: UserId, by: &Actor) -> Result<u64, StoreError> {
+    pub async fn end_sessions(&self, user: UserId, actor: &Actor) -> Result<u64, StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
-        let ended = Entity::delete_many().filter(Column::UserId.eq(user)).exec(&transaction).await?;
+        let ended_sessions = Entity::delete_many().filter(Column::UserId.eq(user)).exec(&transaction).await?;
         delete_sign_in_links(&transaction, user).await?;
         let entry = Entry::done(Action::SignOutEverywhere, Target::User(user), json!({}));
-        audit_log::insert_user_audit_entries(&transaction, user, by, &entry).await?;
+        audit_log::insert_user_audit_entries(&transaction, user, actor, &entry).await?;
         transaction.commit().await?;
-        Ok(ended.rows_affected)
+        Ok(ended_sessions.rows_affected)
     }
 }
 
@@ -176,8 +176,8 @@ impl UserStore {
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.session.end_own", skip_all)]
-    pub async fn end_session(&self, identifier: &str, by: &Actor) -> Result<bool, StoreError> {
-        end_session_of(self.writer(), self.user(), identifier, by).await
+    pub async fn end_session(&self, identifier: &str, actor: &Actor) -> Result<bool, StoreError> {
+        end_session_of(self.writer(), self.user(), identifier, actor).await
     }
 }
 
@@ -186,21 +186,21 @@ async fn end_session_of(
     writer: &DatabaseConnection,
     user: UserId,
     identifier: &str,
-    by: &Actor,
+    actor: &Actor,
 ) -> Result<bool, StoreError> {
     let transaction = writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
-    let of_user = Entity::find().select_only().column(Column::Id).filter(Column::UserId.eq(user));
+    let session_ids = Entity::find().select_only().column(Column::Id).filter(Column::UserId.eq(user));
     // A user has at most this many sessions, and a few that began at the same time.
-    let ids: Vec<Vec<u8>> = of_user.limit(2 * MAX_SESSIONS).into_tuple().all(&transaction).await?;
+    let ids: Vec<Vec<u8>> = session_ids.limit(2 * MAX_SESSIONS).into_tuple().all(&transaction).await?;
     let Some(id) = ids.into_iter().find(|id| public_identifier(id) == identifier) else {
         return Ok(false);
     };
-    let ended = Entity::delete_by_id(id).exec(&transaction).await?;
-    if ended.rows_affected == 0 {
+    let ended_sessions = Entity::delete_by_id(id).exec(&transaction).await?;
+    if ended_sessions.rows_affected == 0 {
         return Ok(false);
     }
     let entry = Entry::done(Action::EndSession, Target::User(user), json!({ "session": identifier }));
-    audit_log::insert_user_audit_entries(&transaction, user, by, &entry).await?;
+    audit_log::insert_user_audit_entries(&transaction, user, actor, &entry).await?;
     transaction.commit().await?;
     Ok(true)
 }

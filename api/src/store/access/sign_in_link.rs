@@ -27,7 +27,12 @@ impl SystemStore {
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed in that case.
     #[tracing::instrument(name = "store.sign_in_link.add", skip_all)]
-    pub async fn add_sign_in_link(&self, link: Model, by: &Actor, detail: Value) -> Result<(), StoreError> {
+    pub async fn add_sign_in_link(
+        &self,
+        link: Model,
+        actor: &Actor,
+        detail: Value,
+    ) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let expired = Entity::delete_many().filter(Column::ExpiresAt.lte(link.created_at));
         expired.exec(&transaction).await?;
@@ -35,7 +40,7 @@ impl SystemStore {
         delete_sign_in_links(&transaction, user).await?;
         link.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::CreateSignInLink, Target::User(user), detail);
-        audit_log::insert_user_audit_entries(&transaction, user, by, &entry).await?;
+        audit_log::insert_user_audit_entries(&transaction, user, actor, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -52,8 +57,8 @@ impl SystemStore {
         now: Timestamp,
     ) -> Result<Option<user::Model>, StoreError> {
         // Guesses do not occupy the writer.
-        let found = Entity::find_by_id(id.clone()).find_also_related(user::Entity);
-        let Some((link, Some(user))) = found.one(&self.pools.reader).await? else { return Ok(None) };
+        let link = Entity::find_by_id(id.clone()).find_also_related(user::Entity);
+        let Some((link, Some(user))) = link.one(&self.pools.reader).await? else { return Ok(None) };
         if link.expires_at.0 <= now.0 {
             return Ok(None);
         }

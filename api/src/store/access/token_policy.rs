@@ -37,9 +37,9 @@ impl AccountStore {
             .column(api_token::Column::BroadUseAt)
             .filter(api_token::Column::BroadUseAt.is_not_null())
             .order_by_desc(api_token::Column::BroadUseAt);
-        let found: Option<Option<Timestamp>> =
+        let broad_use_at: Option<Option<Timestamp>> =
             newest.limit(1).into_tuple().one(&self.read_executor()).await?;
-        Ok(found.flatten())
+        Ok(broad_use_at.flatten())
     }
 
     /// Sets the refusal of scheduler tokens with more scopes than reporting, and writes an audit entry.

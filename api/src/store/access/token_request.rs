@@ -19,7 +19,7 @@ use crate::{
 
 #[expect(clippy::disallowed_methods, reason = "a token is requested before anybody has signed in")]
 impl SystemStore {
-    /// Stores a request if it is admitted, and deletes expired requests and those that give way to it.
+    /// Stores a request if it is admitted, and deletes expired requests and those that are dropped for it.
     /// Returns false if the request was not stored.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl SystemStore {
     }
 }
 
-/// Returns the requests that give way to a new one. `None` if it is refused.
+/// Returns the requests that are dropped for a new one. `None` if it is refused.
 #[expect(clippy::disallowed_methods, reason = "a token is requested before anybody has signed in")]
 async fn requests_to_drop(
     connection: &impl ConnectionTrait,
@@ -106,7 +106,7 @@ impl AccountStore {
     ) -> Result<Option<Model>, StoreError> {
         let unexpired = Entity::find_by_id(identifier).filter(Column::ExpiresAt.gt(now));
         let Some(request) = unexpired.one(&self.write_executor()).await? else { return Ok(None) };
-        let taken = Entity::delete_by_id(identifier).exec(&self.write_executor()).await?;
-        Ok((taken.rows_affected == 1).then_some(request))
+        let deletion = Entity::delete_by_id(identifier).exec(&self.write_executor()).await?;
+        Ok((deletion.rows_affected == 1).then_some(request))
     }
 }

@@ -47,8 +47,8 @@ impl Store {
     #[must_use]
     pub fn for_viewer_user(&self, viewer: &Viewer) -> Option<UserStore> {
         let accounts = viewer.accounts().map(<[_]>::to_vec);
-        let own = viewer.credential().covers_all_accounts();
-        own.then(|| UserStore::new(self.system().pools, viewer.user_id(), accounts))
+        let is_own_credential = viewer.credential().covers_all_accounts();
+        is_own_credential.then(|| UserStore::new(self.system().pools, viewer.user_id(), accounts))
     }
 }
 
@@ -98,7 +98,7 @@ impl UserStore {
     /// does not answer. Nothing is changed in either case.
     #[tracing::instrument(name = "store.user.set_default_account", skip_all)]
     #[expect(clippy::disallowed_methods, reason = "this is the user's own row, which belongs to no account")]
-    pub async fn set_default_account(&self, account: AccountId, by: &Actor) -> Result<(), StoreError> {
+    pub async fn set_default_account(&self, account: AccountId, actor: &Actor) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let row = default_account::Model { user_id: self.user, account_id: account };
         default_account::Entity::insert_many([row.into_active_model().reset_all()])
@@ -106,7 +106,7 @@ impl UserStore {
             .exec_without_returning(&transaction)
             .await?;
         let entry = Entry::done(Action::SetDefaultAccount, Target::User(self.user), json!({}));
-        audit_log::insert_audit_entry(&transaction, account, by, entry).await?;
+        audit_log::insert_audit_entry(&transaction, account, actor, entry).await?;
         transaction.commit().await?;
         Ok(())
     }

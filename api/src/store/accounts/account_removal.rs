@@ -53,8 +53,8 @@ impl AccountStore {
                     .record_audit_entry(Entry::done(Action::DeleteAccount, Target::Account, json!({})))
                     .await?;
                 let row = account_removal::Model { account_id: store.account_id(), requested_at: now };
-                let once = keep_existing_row::<account_removal::Entity>();
-                store.insert::<account_removal::Entity>(vec![row], &once).await?;
+                let keep_existing = keep_existing_row::<account_removal::Entity>();
+                store.insert::<account_removal::Entity>(vec![row], &keep_existing).await?;
                 store.delete::<invitation::Entity>().exec(&store.write_executor()).await?;
                 store.delete::<membership::Entity>().exec(&store.write_executor()).await?;
                 store.announce_account(ChangeKinds::ACCESS);
@@ -112,9 +112,10 @@ impl AccountStore {
 
     async fn remove_some<E: AccountOwned>(&self, limit: u64) -> Result<u64, StoreError> {
         let key = || E::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column);
-        let some = self.select_with_hidden::<E>().select_only().columns(key()).limit(limit).into_query();
+        let batch_keys =
+            self.select_with_hidden::<E>().select_only().columns(key()).limit(limit).into_query();
         let names = Expr::tuple(key().map(|column| Expr::col(column.as_column_ref())));
-        let remove = self.delete_with_hidden::<E>().filter(names.in_subquery(some));
+        let remove = self.delete_with_hidden::<E>().filter(names.in_subquery(batch_keys));
         Ok(remove.exec(&self.write_executor()).await?.rows_affected)
     }
 }
@@ -128,9 +129,10 @@ impl SystemStore {
     #[tracing::instrument(name = "store.account_removal.due", skip_all)]
     pub async fn accounts_to_remove(&self) -> Result<Vec<AccountId>, StoreError> {
         use account_removal::Column;
-        let due = account_removal::Entity::find().select_only().column(Column::AccountId);
-        let due = due.order_by_asc(Column::RequestedAt).order_by_asc(Column::AccountId).limit(ACCOUNTS);
-        Ok(due.into_tuple().all(&self.pools.reader).await?)
+        let removals = account_removal::Entity::find().select_only().column(Column::AccountId);
+        let removals =
+            removals.order_by_asc(Column::RequestedAt).order_by_asc(Column::AccountId).limit(ACCOUNTS);
+        Ok(removals.into_tuple().all(&self.pools.reader).await?)
     }
 
     /// Deletes an account that has no other rows left.

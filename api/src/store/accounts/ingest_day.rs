@@ -111,8 +111,8 @@ impl AccountStore {
             clusters,
         };
         let numbers = SECTIONS.iter().map(|(column, _)| *column).chain([Column::Clusters]);
-        let of_cluster = cluster.map(|cluster| Model { part: cluster.0, ..sums.clone() });
-        let rows = [sums].into_iter().chain(of_cluster).collect();
+        let cluster_row = cluster.map(|cluster| Model { part: cluster.0, ..sums.clone() });
+        let rows = [sums].into_iter().chain(cluster_row).collect();
         self.insert::<Entity>(rows, &add_to_row::<Entity>(numbers)).await?;
         Ok(())
     }
@@ -130,9 +130,9 @@ impl AccountStore {
         let Some(column) = column_of(class) else { return Ok(()) };
         // The row that a report just wrote can be of the next day, by the clock of another server.
         let today = day_of(now);
-        let nothing = || self.update::<Entity>().col_expr(column, Expr::val(0_i64));
-        let earlier = nothing().filter(Expr::cust(OF_ACCOUNT)).filter(Column::Day.lt(today));
-        earlier.exec(&self.write_executor()).await?;
+        let reset_column = || self.update::<Entity>().col_expr(column, Expr::val(0_i64));
+        let earlier_days = reset_column().filter(Expr::cust(OF_ACCOUNT)).filter(Column::Day.lt(today));
+        earlier_days.exec(&self.write_executor()).await?;
         let sums = self.select::<Entity>().filter(Expr::cust(OF_ACCOUNT)).filter(Column::Day.gte(today));
         let mut accepted = BTreeMap::<i64, i64>::new();
         for row in sums.all(&self.write_executor()).await? {
@@ -142,8 +142,8 @@ impl AccountStore {
         for (day, bytes) in accepted.into_iter().filter(|(_, bytes)| *bytes > 0) {
             self.add_deleted(day, &[(column, bytes)], Deletion::Begins).await?;
         }
-        let of_clusters = nothing().filter(Column::Day.gte(today)).filter(Column::Part.gte(0));
-        of_clusters.exec(&self.write_executor()).await?;
+        let cluster_rows = reset_column().filter(Column::Day.gte(today)).filter(Column::Part.gte(0));
+        cluster_rows.exec(&self.write_executor()).await?;
         Ok(())
     }
 
@@ -242,9 +242,10 @@ impl AccountStore {
             }
             Deletion::Ends => {
                 let update = numbers.iter().fold(self.update::<Entity>(), |update, (column, value)| {
-                    let there = || Expr::col(*column);
-                    let less = Expr::case(there().gt(*value), there().sub(*value)).finally(0_i64);
-                    update.col_expr(*column, less.into())
+                    let stored_value = || Expr::col(*column);
+                    let remainder =
+                        Expr::case(stored_value().gt(*value), stored_value().sub(*value)).finally(0_i64);
+                    update.col_expr(*column, remainder.into())
                 });
                 let update = update.filter(Column::Day.eq(day)).filter(Column::Part.eq(DELETED));
                 update.exec(&self.write_executor()).await?;

@@ -64,9 +64,9 @@ impl Sort for PerformanceReportSort {
     }
 }
 
-/// The user that reads reports. Reports that the user may not see are treated as absent.
+/// The user who reads reports. Reports that the user may not see are treated as absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReportReader {
+pub struct PerformanceReportReader {
     /// The user.
     pub user: UserId,
     /// True if the user may see the private reports of others.
@@ -78,7 +78,7 @@ pub struct ReportReader {
 pub struct NewPerformanceReport {
     /// The identifier.
     pub id: PerformanceReportId,
-    /// The user that stores it.
+    /// The user who uploads it.
     pub user: UserId,
     /// The name of the file.
     pub name: String,
@@ -92,9 +92,9 @@ pub struct NewPerformanceReport {
     pub pieces: Arc<[Encrypted]>,
 }
 
-/// The outcome of storing a report.
+/// The outcome of the upload of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoredReport {
+pub enum UploadOutcome {
     /// The report was stored.
     Stored(Model),
     /// The account's data policy does not accept performance reports.
@@ -111,11 +111,11 @@ impl AccountStore {
     #[tracing::instrument(name = "store.performance_report.page", skip_all)]
     pub async fn performance_report_page(
         &self,
-        reader: ReportReader,
+        reader: PerformanceReportReader,
         sort: PerformanceReportSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        page::fetch(&self.read_executor(), self.seen_by(reader), sort, request).await
+        page::fetch(&self.read_executor(), self.select_visible(reader), sort, request).await
     }
 
     /// Returns the number of reports that the reader may see.
@@ -123,8 +123,8 @@ impl AccountStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.performance_report.count", skip_all)]
-    pub async fn performance_report_count(&self, reader: ReportReader) -> Result<u64, StoreError> {
-        Ok(self.seen_by(reader).count(&self.read_executor()).await?)
+    pub async fn performance_report_count(&self, reader: PerformanceReportReader) -> Result<u64, StoreError> {
+        Ok(self.select_visible(reader).count(&self.read_executor()).await?)
     }
 
     /// Returns a report if the reader may see it.
@@ -134,16 +134,16 @@ impl AccountStore {
     #[tracing::instrument(name = "store.performance_report.get", skip_all)]
     pub async fn performance_report(
         &self,
-        reader: ReportReader,
+        reader: PerformanceReportReader,
         id: PerformanceReportId,
     ) -> Result<Option<Model>, StoreError> {
-        Ok(self.seen_by(reader).filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
+        Ok(self.select_visible(reader).filter(Column::Id.eq(id)).one(&self.read_executor()).await?)
     }
 
-    fn seen_by(&self, reader: ReportReader) -> Select<Entity> {
-        let ReportReader { user, sees_private } = reader;
-        let own = || Column::Visibility.eq(Visibility::Public).or(Column::UserId.eq(user));
-        self.select::<Entity>().filter(Condition::all().add_option((!sees_private).then(own)))
+    fn select_visible(&self, reader: PerformanceReportReader) -> Select<Entity> {
+        let PerformanceReportReader { user, sees_private } = reader;
+        let is_readable = || Column::Visibility.eq(Visibility::Public).or(Column::UserId.eq(user));
+        self.select::<Entity>().filter(Condition::all().add_option((!sees_private).then(is_readable)))
     }
 
     /// Returns a piece of a report, decrypted. `None` after the last piece.
@@ -162,7 +162,7 @@ impl AccountStore {
             .filter(piece::Column::ReportId.eq(report))
             .filter(piece::Column::Position.eq(position));
         let Some(row) = select.one(&self.read_executor()).await? else { return Ok(None) };
-        self.decrypt_row(&self.piece_row(report, position), row.key_id, &row.sealed).map(Some)
+        self.decrypt_row(&self.piece_associated_data(report, position), row.key_id, &row.sealed).map(Some)
     }
 
     /// Encrypts a piece of a report to store.
@@ -173,10 +173,10 @@ impl AccountStore {
         position: i64,
         bytes: &[u8],
     ) -> Encrypted {
-        self.encrypt_bytes(&self.piece_row(report, position), bytes)
+        self.encrypt_bytes(&self.piece_associated_data(report, position), bytes)
     }
 
-    fn piece_row(&self, report: PerformanceReportId, position: i64) -> AssociatedData {
+    fn piece_associated_data(&self, report: PerformanceReportId, position: i64) -> AssociatedData {
         let key: [&[u8]; 2] = [report.0.as_bytes(), &position.to_le_bytes()];
         AssociatedData::new("performance_report_pieces", self.account_id(), &key)
     }
@@ -188,42 +188,41 @@ impl AccountStore {
     #[tracing::instrument(name = "store.performance_report.add", skip_all)]
     pub async fn add_performance_report(
         &self,
-        new: NewPerformanceReport,
-    ) -> Result<StoredReport, StoreError> {
+        report: NewPerformanceReport,
+    ) -> Result<UploadOutcome, StoreError> {
         self.write(move |store| {
-            let new = new.clone();
+            let report = report.clone();
             Box::pin(async move {
-                // The lock serializes concurrent uploads of the same user, so that the count holds.
-                store.lock_members(&[new.user]).await?;
+                // The lock serializes concurrent uploads of the same user, so that none exceeds the limit.
+                store.lock_members(&[report.user]).await?;
                 if !store.accepted().await?.accepts(DataClass::Profiles) {
-                    return Ok(StoredReport::Refused);
+                    return Ok(UploadOutcome::Refused);
                 }
-                let own = store.select::<Entity>().filter(Column::UserId.eq(new.user));
-                if own.count(&store.write_executor()).await? >= MAX_REPORTS_OF_USER {
-                    return Ok(StoredReport::TooMany);
+                let reports_of_user = store.select::<Entity>().filter(Column::UserId.eq(report.user));
+                if reports_of_user.count(&store.write_executor()).await? >= MAX_REPORTS_OF_USER {
+                    return Ok(UploadOutcome::TooMany);
                 }
                 let row = Model {
                     account_id: store.account_id(),
-                    id: new.id,
-                    user_id: new.user,
-                    name: new.name,
-                    visibility: new.visibility,
-                    size_bytes: new.size_bytes,
-                    created_at: new.at,
+                    id: report.id,
+                    user_id: report.user,
+                    name: report.name,
+                    visibility: report.visibility,
+                    size_bytes: report.size_bytes,
+                    created_at: report.at,
                 };
-                let add = OnConflict::new().do_nothing().to_owned();
-                store.insert::<Entity>(vec![row.clone()], &add).await?;
-                // One row per statement, since a statement holds several copies of the values that it
-                // inserts.
-                for (position, sealed) in (0..).zip(new.pieces.iter()) {
+                let do_nothing = OnConflict::new().do_nothing().to_owned();
+                store.insert::<Entity>(vec![row.clone()], &do_nothing).await?;
+                // One row per statement, since a statement keeps several copies of its values in memory.
+                for (position, sealed) in (0..).zip(report.pieces.iter()) {
                     let piece = piece::Model {
                         account_id: store.account_id(),
-                        report_id: new.id,
+                        report_id: report.id,
                         position,
                         key_id: sealed.key_id,
                         sealed: sealed.bytes.clone(),
                     };
-                    store.insert::<piece::Entity>(vec![piece], &add).await?;
+                    store.insert::<piece::Entity>(vec![piece], &do_nothing).await?;
                 }
                 let detail = json!({
                     "name": row.name,
@@ -231,10 +230,10 @@ impl AccountStore {
                     "bytes": row.size_bytes,
                 });
                 let bytes = SectionBytes { profiles: row.size_bytes, ..SectionBytes::default() };
-                store.record_ingest(None, new.at, bytes, 0).await?;
+                store.record_ingest(None, report.at, bytes, 0).await?;
                 let target = Target::PerformanceReport(row.id);
                 store.record_audit_entry(Entry::done(Action::StorePerformanceReport, target, detail)).await?;
-                Ok(StoredReport::Stored(row))
+                Ok(UploadOutcome::Stored(row))
             })
         })
         .await

@@ -83,13 +83,13 @@ impl SystemStore {
     ///
     /// # Errors
     /// Returns an error if the database does not answer. Nothing is changed in that case.
-    pub async fn set_quota(&self, row: Model, by: &Actor, detail: Value) -> Result<(), StoreError> {
+    pub async fn set_quota(&self, row: Model, actor: &Actor, detail: Value) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let account = row.account_id;
         let active = row.into_active_model().reset_all();
         Entity::insert(active).on_conflict(replace::<Entity>()).exec_without_returning(&transaction).await?;
         let entry = Entry::done(Action::SetQuota, Target::Account, detail);
-        audit_log::insert_audit_entry(&transaction, account, by, entry).await?;
+        audit_log::insert_audit_entry(&transaction, account, actor, entry).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -102,14 +102,15 @@ async fn load_status(
     limits: Limits,
     now: Timestamp,
 ) -> Result<QuotaStatus, StoreError> {
-    let said = Entity::find_by_id(account).one(connection).await?;
-    let or = |of: fn(&Model) -> Option<i64>, default| said.as_ref().and_then(of).unwrap_or(default);
+    let quota = Entity::find_by_id(account).one(connection).await?;
+    let limit_or =
+        |field: fn(&Model) -> Option<i64>, default| quota.as_ref().and_then(field).unwrap_or(default);
     let limits = Limits {
-        stored_bytes: or(|row| row.stored_bytes, limits.stored_bytes),
-        daily_bytes: or(|row| row.daily_bytes, limits.daily_bytes),
-        daily_clusters: or(|row| row.daily_clusters, limits.daily_clusters),
-        cluster_threads: or(|row| row.cluster_threads, limits.cluster_threads),
-        retention_days: or(|row| row.retention_days, limits.retention_days),
+        stored_bytes: limit_or(|row| row.stored_bytes, limits.stored_bytes),
+        daily_bytes: limit_or(|row| row.daily_bytes, limits.daily_bytes),
+        daily_clusters: limit_or(|row| row.daily_clusters, limits.daily_clusters),
+        cluster_threads: limit_or(|row| row.cluster_threads, limits.cluster_threads),
+        retention_days: limit_or(|row| row.retention_days, limits.retention_days),
     };
     let policies = data_policy::Entity::find()
         .select_only()
@@ -117,17 +118,19 @@ async fn load_status(
         .filter(data_policy::Column::AccountId.eq(account))
         .filter(data_policy::Column::RetentionDays.is_not_null())
         .into_tuple::<(DataClass, i64)>();
-    let kept =
-        AccountRetention { configured_days: policies.all(connection).await?, at_most: limits.retention_days };
+    let retention = AccountRetention {
+        configured_days: policies.all(connection).await?,
+        max_days: limits.retention_days,
+    };
     let today = now.timestamp_millis().div_euclid(DAY);
     // A day at the limit of its age is partly removed already, and counts as a whole.
-    let since = SECTIONS.map(|(_, classes)| {
-        let days = classes.iter().map(|class| kept.days(*class)).max().unwrap_or_default();
+    let first_stored_days = SECTIONS.map(|(_, classes)| {
+        let days = classes.iter().map(|class| retention.days(*class)).max().unwrap_or_default();
         today.saturating_sub(days)
     });
     let is_deleted = || Expr::col(ingest_day::Column::Part).eq(DELETED);
     let sum = |value: Expr| Expr::from(Func::cast_as(Func::sum(value), "bigint"));
-    let left = |column: ingest_day::Column| -> Expr {
+    let remaining_sum = |column: ingest_day::Column| -> Expr {
         let value = || Expr::col(column);
         sum(Expr::case(is_deleted(), Expr::val(0_i64).sub(value())).finally(value()).into())
     };
@@ -135,7 +138,7 @@ async fn load_status(
     let accepted = accepted.expect("there are sections");
     let mut select = Query::select();
     for (column, _) in SECTIONS {
-        select.expr_as(left(column), column.as_str());
+        select.expr_as(remaining_sum(column), column.as_str());
     }
     let select = select
         .column(ingest_day::Column::Day)
@@ -144,13 +147,15 @@ async fn load_status(
         .from(ingest_day::Entity)
         .and_where(Expr::col(ingest_day::Column::AccountId).eq(account.0))
         .and_where(Expr::cust(OF_ACCOUNT))
-        .and_where(Expr::col(ingest_day::Column::Day).gte(since.into_iter().min().unwrap_or(today)))
+        .and_where(
+            Expr::col(ingest_day::Column::Day).gte(first_stored_days.into_iter().min().unwrap_or(today)),
+        )
         .group_by_col(ingest_day::Column::Day)
         .take();
     let mut used = QuotaUsage::default();
     for row in connection.query_all(&select).await? {
         let sums = DaySums::from_query_result(&row, "")?;
-        let of_sections = [
+        let section_bytes = [
             sums.basic_bytes,
             sums.task_bytes,
             sums.error_bytes,
@@ -159,8 +164,8 @@ async fn load_status(
             sums.event_bytes,
             sums.log_bytes,
         ];
-        for (bytes, since) in of_sections.into_iter().zip(since) {
-            if sums.day >= since {
+        for (bytes, first_day) in section_bytes.into_iter().zip(first_stored_days) {
+            if sums.day >= first_day {
                 used.stored_bytes = used.stored_bytes.saturating_add(Ord::max(bytes, 0));
             }
         }
@@ -168,5 +173,5 @@ async fn load_status(
             (used.daily_bytes, used.daily_clusters) = (sums.accepted_bytes, sums.clusters);
         }
     }
-    Ok(QuotaStatus { limits, used, by_credential: None })
+    Ok(QuotaStatus { limits, used, credential_usage: None })
 }

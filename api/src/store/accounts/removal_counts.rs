@@ -50,13 +50,13 @@ impl AccountStore {
         token: &str,
         since: Timestamp,
     ) -> Result<RemovalCounts, StoreError> {
-        let before = self
+        let clusters_seen_before = self
             .select_with_hidden::<cluster::Entity>()
             .filter(cluster::Column::Id.in_subquery(self.quarantined_ids(token)))
             .filter(cluster::Column::FirstSeenAt.lt(since));
         Ok(RemovalCounts {
             clusters: self.count_hidden::<cluster::Entity>(token).await?,
-            clusters_seen_before: before.count(&self.read_executor()).await?,
+            clusters_seen_before: clusters_seen_before.count(&self.read_executor()).await?,
             workers: self.count_hidden::<worker::Entity>(token).await?,
             computations: self.count_hidden::<computation::Entity>(token).await?,
             task_groups: self.count_hidden::<task_group::Entity>(token).await?,
@@ -70,10 +70,10 @@ impl AccountStore {
     }
 
     async fn count_hidden<E: AccountOwned>(&self, token: &str) -> Result<u64, StoreError> {
-        let of_cluster = E::CLUSTER_ID.expect("the table is one of clusters");
-        let hidden = self.select_with_hidden::<E>();
-        let hidden = hidden.filter(of_cluster.in_subquery(self.quarantined_ids(token)));
-        let count = hidden.select_only().expr_as(Func::count(Expr::cust("*")), "count");
+        let cluster_id = E::CLUSTER_ID.expect("the table is one of clusters");
+        let hidden_rows = self.select_with_hidden::<E>();
+        let hidden_rows = hidden_rows.filter(cluster_id.in_subquery(self.quarantined_ids(token)));
+        let count = hidden_rows.select_only().expr_as(Func::count(Expr::cust("*")), "count");
         let count: Option<i64> = count.into_tuple().one(&self.read_executor()).await?;
         Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
     }

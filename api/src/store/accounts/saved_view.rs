@@ -127,10 +127,11 @@ impl AccountStore {
     }
 
     fn filtered_views(&self, filter: &SavedViewFilter) -> Select<Entity> {
-        let of_page = filter.page.as_deref().map(|page| Column::Page.eq(page));
+        let is_of_page = filter.page.as_deref().map(|page| Column::Page.eq(page));
         let is_shared = filter.is_shared.map(|is_shared| {
             if is_shared { Column::OwnerId.is_null() } else { Column::OwnerId.is_not_null() }
         });
-        self.views_seen_by(filter.reader).filter(Condition::all().add_option(of_page).add_option(is_shared))
+        self.views_seen_by(filter.reader)
+            .filter(Condition::all().add_option(is_of_page).add_option(is_shared))
     }
 }

@@ -207,16 +207,16 @@ impl AccountStore {
         rule: AlertRuleId,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let lasting = self
+        let lasting_alerts = self
             .update::<Entity>()
             .filter(Column::RuleId.eq(rule))
             .filter(Column::EndedKey.eq(NOT_ENDED_KEY));
-        let ended = lasting
+        let update = lasting_alerts
             .col_expr(Column::EndedKey, Expr::val(now.timestamp_millis()))
             .col_expr(Column::Told, Expr::val(false))
             .col_expr(Column::ToldAt, Expr::val(Option::<Timestamp>::None))
             .col_expr(Column::ChangedAt, next_change(Column::ChangedAt, now));
-        if ended.exec(&self.write_executor()).await?.rows_affected > 0 {
+        if update.exec(&self.write_executor()).await?.rows_affected > 0 {
             self.announce_account(ChangeKinds::ALERTS);
         }
         Ok(())
@@ -234,28 +234,28 @@ impl AccountStore {
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
         let clusters = ClusterFilter {
             users: rule.scope.users.clone(),
-            tags: rule.scope.tags.clone().map(|any| TagFilter { any: Some(any), ..TagFilter::default() }),
+            tags: rule.scope.tags.clone().map(|tags| TagFilter { any: Some(tags), ..TagFilter::default() }),
             ..ClusterFilter::default()
         };
         match &rule.condition {
             Condition::Flags(kinds) => self.holding_flags(kinds, &clusters, now).await,
-            Condition::Failures { count, within_seconds, of } => {
+            Condition::Failures { count, within_seconds, of: scope } => {
                 let since = now.timestamp_millis() - within_seconds * 1_000;
-                self.holding_failures(*count, since, *of, &clusters).await
+                self.holding_failures(*count, since, *scope, &clusters).await
             }
-            Condition::Cost { nanos, currency, days, of } => {
+            Condition::Cost { nanos, currency, days, of: scope } => {
                 let today = now.timestamp_millis().div_euclid(DAY_MS);
                 let days = (today - days + 1, today + 1);
-                self.holding_cost((*nanos, currency), days, *of, &clusters).await
+                self.holding_cost((*nanos, currency), days, *scope, &clusters).await
             }
             Condition::Idle { for_seconds } => self.holding_idle(*for_seconds, clusters, now).await,
             Condition::QuotaNears { percent } => {
                 let status = self.quota_status(now).await?;
                 let used = Quota::ALL.map(|quota| status.usage_of(quota).percent());
-                let most = used.into_iter().fold(0.0, f64::max);
+                let highest_percent = used.into_iter().fold(0.0, f64::max);
                 #[expect(clippy::cast_precision_loss, reason = "a percentage is at most 100")]
-                let holds = most >= *percent as f64;
-                Ok(holds.then_some((Subject::Account, most)).into_iter().collect())
+                let holds = highest_percent >= *percent as f64;
+                Ok(holds.then_some((Subject::Account, highest_percent)).into_iter().collect())
             }
         }
     }
@@ -274,8 +274,8 @@ impl AccountStore {
             .filter(Column::EndedKey.eq(NOT_ENDED_KEY))
             .filter(Column::Kind.is_one_of(kinds.iter().copied()))
             .filter(flag_mute::is_muted_condition(self.account_id(), now).not());
-        if let Some(of_clusters) = self.cluster_condition(clusters, Column::ClusterId) {
-            select = select.filter(of_clusters);
+        if let Some(cluster_condition) = self.cluster_condition(clusters, Column::ClusterId) {
+            select = select.filter(cluster_condition);
         }
         let select = select.order_by_asc(Column::Since).order_by_asc(Column::Id).limit(MAX_SUBJECTS);
         let rows: Vec<(ClusterId, ClusterFlagKind, f64)> =
@@ -287,7 +287,7 @@ impl AccountStore {
         &self,
         count: i64,
         since: i64,
-        of: AggregationScope,
+        scope: AggregationScope,
         clusters: &ClusterFilter,
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
         use error_occurrence::Column;
@@ -299,12 +299,12 @@ impl AccountStore {
             .filter(Column::OccurredAt.gt(since))
             .having(errors().gte(count))
             .limit(MAX_SUBJECTS);
-        if let Some(of_clusters) = self.cluster_condition(clusters, Column::ClusterId) {
-            select = select.filter(of_clusters);
+        if let Some(cluster_condition) = self.cluster_condition(clusters, Column::ClusterId) {
+            select = select.filter(cluster_condition);
         }
         #[expect(clippy::cast_precision_loss, reason = "no account has 2^53 errors")]
         let number = |errors: i64| errors as f64;
-        match of {
+        match scope {
             AggregationScope::Account => {
                 let rows: Vec<i64> = select.into_tuple().all(&self.read_executor()).await?;
                 Ok(rows.into_iter().map(|errors| (Subject::Account, number(errors))).collect())
@@ -317,7 +317,7 @@ impl AccountStore {
             }
             AggregationScope::User => {
                 let user = || Expr::col((cluster::Entity, cluster::Column::UserId));
-                let of_cluster = Expr::col((cluster::Entity, cluster::Column::AccountId))
+                let is_of_cluster = Expr::col((cluster::Entity, cluster::Column::AccountId))
                     .equals((error_occurrence::Entity, Column::AccountId))
                     .and(
                         Expr::col((cluster::Entity, cluster::Column::Id))
@@ -325,7 +325,7 @@ impl AccountStore {
                     );
                 let mut select = select.expr_as(user(), "user_id").filter(user().is_not_null());
                 QuerySelect::query(&mut select)
-                    .inner_join(cluster::Entity, of_cluster)
+                    .inner_join(cluster::Entity, is_of_cluster)
                     .add_group_by([user()])
                     .order_by_expr(user(), sea_orm::Order::Asc);
                 let rows: Vec<(i64, UserId)> = select.into_tuple().all(&self.read_executor()).await?;
@@ -340,14 +340,14 @@ impl AccountStore {
         &self,
         (nanos, currency): (i64, &str),
         (from, to): (i64, i64),
-        of: AggregationScope,
+        scope: AggregationScope,
         clusters: &ClusterFilter,
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
         use usage_hour::Column;
         let rates = RateCard::new(self.cost_rates().await?);
         let user = || Expr::col((cluster::Entity, cluster::Column::UserId));
         let hours = |column: Column| Expr::col((usage_hour::Entity, column));
-        let of_cluster = Expr::col((cluster::Entity, cluster::Column::AccountId))
+        let is_of_cluster = Expr::col((cluster::Entity, cluster::Column::AccountId))
             .equals((usage_hour::Entity, Column::AccountId))
             .and(
                 Expr::col((cluster::Entity, cluster::Column::Id))
@@ -364,10 +364,10 @@ impl AccountStore {
         for column in ["thread_us", "worker_us", "memory_gib_us"] {
             select = select.expr_as(sum_of(self.backend(), ("usage_hours", column)), column);
         }
-        if let Some(of_clusters) = self.cluster_condition(clusters, Column::ClusterId) {
-            select = select.filter(of_clusters);
+        if let Some(cluster_condition) = self.cluster_condition(clusters, Column::ClusterId) {
+            select = select.filter(cluster_condition);
         }
-        QuerySelect::query(&mut select).inner_join(cluster::Entity, of_cluster).add_group_by([
+        QuerySelect::query(&mut select).inner_join(cluster::Entity, is_of_cluster).add_group_by([
             hours(Column::ClusterId),
             user(),
             Expr::cust(DAY),
@@ -375,7 +375,7 @@ impl AccountStore {
         let rows: Vec<DayUse> = select.into_model().all(&self.read_executor()).await?;
         let mut spent: BTreeMap<Subject, Vec<(i64, Usage)>> = BTreeMap::new();
         for row in rows {
-            let subject = match (of, row.user_id) {
+            let subject = match (scope, row.user_id) {
                 (AggregationScope::Account, _) => Subject::Account,
                 (AggregationScope::Cluster, _) => Subject::Cluster(row.cluster_id),
                 (AggregationScope::User, Some(user)) => Subject::User(user),
@@ -390,18 +390,18 @@ impl AccountStore {
             costs.iter().filter(|cost| cost.currency == currency).map(|cost| cost.nanos).sum::<i128>()
         };
         let costs = spent.iter().map(|(subject, days)| (*subject, cost(days)));
-        let dear = costs.filter(|(_, cost)| *cost >= i128::from(nanos));
-        Ok(dear.map(|(subject, cost)| (subject, amount(cost))).collect())
+        let expensive = costs.filter(|(_, cost)| *cost >= i128::from(nanos));
+        Ok(expensive.map(|(subject, cost)| (subject, amount(cost))).collect())
     }
 
     async fn holding_idle(
         &self,
-        for_seconds: i64,
+        min_idle_seconds: i64,
         clusters: ClusterFilter,
         now: Timestamp,
     ) -> Result<BTreeMap<Subject, f64>, StoreError> {
         use cluster::Column;
-        let filter = ClusterFilter { min_idle_ms: Some(for_seconds * 1_000), ..clusters };
+        let filter = ClusterFilter { min_idle_ms: Some(min_idle_seconds * 1_000), ..clusters };
         let idle = Expr::col((cluster::Entity, Column::ReportedAt))
             .sub(Expr::col((cluster::Entity, Column::IdleSince)));
         let select = self

@@ -71,7 +71,7 @@ pub(crate) struct NewDelivery {
     pub(crate) event: Event,
     /// The receiver, in the form that every member may read.
     pub(crate) target: String,
-    pub(crate) letter: MessageContent,
+    pub(crate) content: MessageContent,
 }
 
 /// A message that is due.
@@ -115,8 +115,8 @@ impl SystemStore {
         // No account has the nil UUID, which sorts before all others.
         let after = after.map_or_else(uuid::Uuid::nil, |account| account.0);
         let values = [now.timestamp_millis().into(), after.into()];
-        let due = Statement::from_sql_and_values(reader.get_database_backend(), sql, values);
-        let rows = reader.query_all_raw(due).await?;
+        let statement = Statement::from_sql_and_values(reader.get_database_backend(), sql, values);
+        let rows = reader.query_all_raw(statement).await?;
         Ok(rows.iter().map(|row| DueDelivery::from_query_result(row, "")).collect::<Result<_, _>>()?)
     }
 
@@ -179,16 +179,16 @@ impl AccountStore {
         deliveries: Vec<NewDelivery>,
         now: Timestamp,
     ) -> Result<Vec<Model>, StoreError> {
-        let rows = deliveries.into_iter().map(|new| {
-            let plain = serde_json::to_vec(&new.letter).expect("texts are JSON");
-            let sealed = self.encrypt_bytes(&row_name(self.account_id(), new.id), &plain);
+        let rows = deliveries.into_iter().map(|delivery| {
+            let plain = serde_json::to_vec(&delivery.content).expect("texts are JSON");
+            let sealed = self.encrypt_bytes(&row_name(self.account_id(), delivery.id), &plain);
             Model {
                 account_id: self.account_id(),
-                id: new.id,
+                id: delivery.id,
                 rule_id: rule,
-                channel: new.channel,
-                event: new.event,
-                target: new.target,
+                channel: delivery.channel,
+                event: delivery.event,
+                target: delivery.target,
                 state: State::Pending,
                 created_at: now,
                 due_key: now.timestamp_millis(),
@@ -204,25 +204,26 @@ impl AccountStore {
         Ok(rows)
     }
 
-    /// Claims a message for sending. It is due again at `next` if no outcome is recorded, because the
-    /// sender may die. `None` if another sender claimed it.
+    /// Claims a message for sending. It is due again at `next_attempt_at` if no outcome is recorded,
+    /// because the sender may die. `None` if another sender claimed it.
     pub(crate) async fn claim_delivery(
         &self,
         due: DueDelivery,
-        next: impl Fn(i64) -> i64 + Send,
+        next_attempt_at: impl Fn(i64) -> i64 + Send,
     ) -> Result<Option<Model>, StoreError> {
-        let found = self.select::<Entity>().filter(Column::Id.eq(due.id)).one(&self.read_executor()).await?;
-        let Some(row) = found.filter(|row| row.due_key == due.due_key) else { return Ok(None) };
+        let delivery =
+            self.select::<Entity>().filter(Column::Id.eq(due.id)).one(&self.read_executor()).await?;
+        let Some(row) = delivery.filter(|row| row.due_key == due.due_key) else { return Ok(None) };
         let attempts = row.attempts + 1;
         let update = self
             .update::<Entity>()
             .col_expr(Column::Attempts, Expr::val(attempts))
-            .col_expr(Column::DueKey, Expr::val(next(attempts)))
+            .col_expr(Column::DueKey, Expr::val(next_attempt_at(attempts)))
             .filter(Column::Id.eq(due.id))
             .filter(Column::DueKey.eq(due.due_key))
             .filter(Column::Attempts.eq(row.attempts));
-        let taken = update.exec(&self.write_executor()).await?.rows_affected > 0;
-        Ok(taken.then(|| Model { attempts, due_key: next(attempts), ..row }))
+        let is_claimed = update.exec(&self.write_executor()).await?.rows_affected > 0;
+        Ok(is_claimed.then(|| Model { attempts, due_key: next_attempt_at(attempts), ..row }))
     }
 
     /// Decrypts the address and the content of a message.

@@ -151,25 +151,25 @@ impl AccountStore {
     pub(crate) async fn upsert_alert_rule(
         &self,
         id: AlertRuleId,
-        wish: RuleInput,
+        input: RuleInput,
         channels: &Channels,
         created_at: Timestamp,
-        by: ChangeAuthor,
+        author: ChangeAuthor,
     ) -> Result<Model, StoreError> {
         let plain = serde_json::to_vec(channels).expect("texts are JSON");
         let sealed = self.encrypt_bytes(&row_name(self.account_id(), id), &plain);
         let row = Model {
             account_id: self.account_id(),
             id,
-            name: wish.name,
-            enabled: wish.enabled,
-            condition: wish.condition,
-            scope: wish.scope,
-            cool_down_seconds: wish.cool_down_seconds,
-            tells_end: wish.sends_resolved,
+            name: input.name,
+            enabled: input.enabled,
+            condition: input.condition,
+            scope: input.scope,
+            cool_down_seconds: input.cool_down_seconds,
+            tells_end: input.sends_resolved,
             created_at,
-            changed_at: by.at,
-            changed_by: by.user,
+            changed_at: author.at,
+            changed_by: author.user,
             key_id: sealed.key_id,
             sealed: sealed.bytes,
         };

@@ -157,10 +157,10 @@ pub struct DueCluster {
 pub(crate) const MAX_DUE_CLUSTERS: u64 = 1_000;
 
 impl SystemStore {
-    /// Returns clusters after `after`, of accounts up to `last`, that reported since `seen_since`, or that
-    /// have lasting flags; at most 1,000, in the order of their identifiers. Of clusters that closed and
-    /// have no lasting flags it returns only those that closed after `closed_since`, by their own clocks;
-    /// the others are not read.
+    /// Returns clusters after `after`, of accounts up to `last_account`, that reported since `seen_since`,
+    /// or that have lasting flags; at most 1,000, in the order of their identifiers. Of clusters that
+    /// closed and have no lasting flags it returns only those that closed after `closed_since`, by their
+    /// own clocks; the others are not read.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -170,7 +170,7 @@ impl SystemStore {
         seen_since: i64,
         closed_since: i64,
         after: (AccountId, ClusterId),
-        last: AccountId,
+        last_account: AccountId,
     ) -> Result<Vec<DueCluster>, StoreError> {
         let backend = self.pools.reader.get_database_backend();
         // SQLite reads the tables of a `CROSS JOIN` in the written order. The account comes first, as in
@@ -187,8 +187,13 @@ impl SystemStore {
              ORDER BY account_id, cluster_id LIMIT {MAX_DUE_CLUSTERS}"
         );
         let (account, cluster) = after;
-        let values =
-            [seen_since.into(), closed_since.into(), account.0.into(), cluster.0.into(), last.0.into()];
+        let values = [
+            seen_since.into(),
+            closed_since.into(),
+            account.0.into(),
+            cluster.0.into(),
+            last_account.0.into(),
+        ];
         let rows =
             self.pools.reader.query_all_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
         Ok(rows.iter().map(|row| DueCluster::from_query_result(row, "")).collect::<Result<_, _>>()?)
@@ -203,14 +208,14 @@ impl AccountStore {
     #[tracing::instrument(name = "store.cluster_flag.page", skip_all)]
     pub async fn flag_page(
         &self,
-        of: &AccountFlagFilter,
+        filter: &AccountFlagFilter,
         sort: FlagSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        if of.is_of_no_cluster() {
+        if filter.is_of_no_cluster() {
             return Ok(Page::default());
         }
-        page::fetch(&self.read_executor(), self.flags(of), sort, request).await
+        page::fetch(&self.read_executor(), self.flags(filter), sort, request).await
     }
 
     /// Counts the account's flags that pass the filter.
@@ -218,11 +223,11 @@ impl AccountStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.count", skip_all)]
-    pub async fn flag_count(&self, of: &AccountFlagFilter) -> Result<u64, StoreError> {
-        if of.is_of_no_cluster() {
+    pub async fn flag_count(&self, filter: &AccountFlagFilter) -> Result<u64, StoreError> {
+        if filter.is_of_no_cluster() {
             return Ok(0);
         }
-        Ok(self.flags(of).count(&self.read_executor()).await?)
+        Ok(self.flags(filter).count(&self.read_executor()).await?)
     }
 
     fn flags(
@@ -249,11 +254,17 @@ impl AccountStore {
         sort: FlagSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &FlagParent| {
+        let select_flags = |parent: &FlagParent| {
             let select = self.select::<Entity>().filter(Column::ClusterId.eq(parent.cluster));
             select.filter(parent.filter.condition())
         };
-        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            parents.iter().map(select_flags).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     /// Returns a flag of a cluster.
@@ -276,12 +287,12 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_flag.counts", skip_all)]
     pub async fn flag_counts(&self, parents: &[FlagParent]) -> Result<HashMap<FlagParent, i64>, StoreError> {
-        let mut alike: HashMap<&FlagFilter, Vec<ClusterId>> = HashMap::new();
+        let mut clusters_by_filter: HashMap<&FlagFilter, Vec<ClusterId>> = HashMap::new();
         for parent in parents {
-            alike.entry(&parent.filter).or_default().push(parent.cluster);
+            clusters_by_filter.entry(&parent.filter).or_default().push(parent.cluster);
         }
         let mut counts = HashMap::new();
-        for (filter, clusters) in alike {
+        for (filter, clusters) in clusters_by_filter {
             let rows: Vec<(ClusterId, i64)> = self
                 .select::<Entity>()
                 .select_only()
@@ -309,13 +320,13 @@ impl AccountStore {
         clusters: &[ClusterId],
     ) -> Result<BTreeMap<ClusterId, Vec<Flag>>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
-        let mut found: BTreeMap<ClusterId, Vec<Flag>> = BTreeMap::new();
+        let mut flags: BTreeMap<ClusterId, Vec<Flag>> = BTreeMap::new();
         for row in
             select.order_by_asc(Column::ClusterId).order_by_asc(Column::Id).all(&self.read_executor()).await?
         {
-            found.entry(row.cluster_id).or_default().push(flag_from_row(row));
+            flags.entry(row.cluster_id).or_default().push(flag_from_row(row));
         }
-        Ok(found)
+        Ok(flags)
     }
 
     /// Locks the rows of clusters against reports and other evaluations of flags until the transaction
@@ -337,9 +348,9 @@ impl AccountStore {
         let mut rows = Vec::new();
         for (cluster, decision) in decisions {
             if !decision.removed.is_empty() {
-                let removed = self.delete::<Entity>().filter(Column::ClusterId.eq(*cluster));
-                let removed = removed.filter(Column::Id.is_one_of(decision.removed.iter().copied()));
-                removed.exec(&self.write_executor()).await?;
+                let deletion = self.delete::<Entity>().filter(Column::ClusterId.eq(*cluster));
+                let deletion = deletion.filter(Column::Id.is_one_of(decision.removed.iter().copied()));
+                deletion.exec(&self.write_executor()).await?;
             }
             rows.extend(decision.changed.iter().map(|flag| Model {
                 account_id: self.account_id(),

@@ -59,40 +59,40 @@ impl AccountStore {
     ) -> Result<BTreeMap<ClusterId, FlagFacts>, StoreError> {
         let rows = self.clusters_by_id(clusters).await?;
         let times: SampleRanges = rows.iter().map(|row| (row.id, sample_range(row))).collect();
-        let mut found: BTreeMap<ClusterId, FlagFacts> = rows
+        let mut facts: BTreeMap<ClusterId, FlagFacts> = rows
             .iter()
             .map(|row| {
-                let facts = FlagFacts {
+                let cluster_facts = FlagFacts {
                     at: times[&row.id].1,
                     is_over: row.status == Status::Closed || is_silent(row, now),
                     idle_since: row.idle_since.map(|since| since.timestamp_millis()),
                     idle_timeout_seconds,
                     ..FlagFacts::default()
                 };
-                (row.id, facts)
+                (row.id, cluster_facts)
             })
             .collect();
         if rows.is_empty() {
-            return Ok(found);
+            return Ok(facts);
         }
-        self.read_cluster_samples(&times, &mut found).await?;
-        self.read_worker_samples(&times, &mut found).await?;
-        self.read_errors(&times, &mut found).await?;
-        self.read_versions(&rows, &mut found).await?;
-        Ok(found)
+        self.read_cluster_samples(&times, &mut facts).await?;
+        self.read_worker_samples(&times, &mut facts).await?;
+        self.read_errors(&times, &mut facts).await?;
+        self.read_versions(&rows, &mut facts).await?;
+        Ok(facts)
     }
 
     async fn read_cluster_samples(
         &self,
         times: &SampleRanges,
-        found: &mut BTreeMap<ClusterId, FlagFacts>,
+        facts: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
         use entity::cluster_sample_chunk::{Column, Entity};
         let (first, last) = chunk_range(times);
         // Clusters whose clocks differ have other ranges.
-        let any = times.iter().fold(Condition::any(), |any, (cluster, of)| {
-            let (first, last) = chunk_range(&SampleRanges::from([(*cluster, *of)]));
-            any.add(
+        let condition = times.iter().fold(Condition::any(), |condition, (cluster, range)| {
+            let (first, last) = chunk_range(&SampleRanges::from([(*cluster, *range)]));
+            condition.add(
                 Condition::all()
                     .add(Column::ClusterId.eq(*cluster))
                     .add(Column::StartedAt.between(first, last)),
@@ -104,15 +104,15 @@ impl AccountStore {
             .columns([Column::ClusterId, Column::StartedAt, Column::Data])
             .filter(Column::ClusterId.is_one_of(times.keys().copied()))
             .filter(Column::StartedAt.between(first, last))
-            .filter(any)
+            .filter(condition)
             .into_tuple()
             .all(&self.read_executor())
             .await?;
         for (cluster, start, data) in rows {
-            if let Some((facts, times)) = found.get_mut(&cluster).zip(times.get(&cluster)) {
+            if let Some((cluster_facts, times)) = facts.get_mut(&cluster).zip(times.get(&cluster)) {
                 let samples = unpack(&data);
                 let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
-                facts.cluster.add(start.0, &samples, &CLUSTER_METRICS, *times);
+                cluster_facts.cluster.add(start.0, &samples, &CLUSTER_METRICS, *times);
             }
         }
         Ok(())
@@ -122,7 +122,7 @@ impl AccountStore {
     async fn read_worker_samples(
         &self,
         times: &SampleRanges,
-        found: &mut BTreeMap<ClusterId, FlagFacts>,
+        facts: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
         let backend = self.read_executor().get_database_backend();
         let (first, last) = chunk_range(times);
@@ -157,8 +157,8 @@ impl AccountStore {
             }
         }
         for ((cluster, worker), readings) in workers {
-            if let Some(facts) = found.get_mut(&cluster) {
-                facts.workers.push((worker, readings));
+            if let Some(cluster_facts) = facts.get_mut(&cluster) {
+                cluster_facts.workers.push((worker, readings));
             }
         }
         Ok(())
@@ -167,13 +167,13 @@ impl AccountStore {
     async fn read_errors(
         &self,
         times: &SampleRanges,
-        found: &mut BTreeMap<ClusterId, FlagFacts>,
+        facts: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
         use error_occurrence::{Column, Entity};
-        let earliest = times.values().map(|(_, at)| at - FAILURES_WITHIN_MS).min().unwrap_or_default();
-        let any = times.iter().fold(Condition::any(), |any, (cluster, (_, at))| {
-            let lately = Column::OccurredAt.gt(at - FAILURES_WITHIN_MS);
-            any.add(Condition::all().add(Column::ClusterId.eq(*cluster)).add(lately))
+        let earliest = times.values().map(|(_, end)| end - FAILURES_WITHIN_MS).min().unwrap_or_default();
+        let condition = times.iter().fold(Condition::any(), |condition, (cluster, (_, end))| {
+            let is_recent = Column::OccurredAt.gt(end - FAILURES_WITHIN_MS);
+            condition.add(Condition::all().add(Column::ClusterId.eq(*cluster)).add(is_recent))
         });
         let rows: Vec<(ClusterId, Option<ErrorGroupId>, i64, KeyTime)> = self
             .select::<Entity>()
@@ -184,15 +184,15 @@ impl AccountStore {
             // First the time range of all clusters, which has an index, and then that of each cluster.
             .filter(Column::OccurredAt.gt(earliest))
             .filter(Column::ClusterId.is_one_of(times.keys().copied()))
-            .filter(any)
+            .filter(condition)
             .group_by(Column::ClusterId)
             .group_by(Column::GroupId)
             .into_tuple()
             .all(&self.read_executor())
             .await?;
         for (cluster, group, count, first_at) in rows {
-            if let Some(facts) = found.get_mut(&cluster) {
-                facts.errors.push(ErrorCount { group, count, first_at: first_at.0 });
+            if let Some(cluster_facts) = facts.get_mut(&cluster) {
+                cluster_facts.errors.push(ErrorCount { group, count, first_at: first_at.0 });
             }
         }
         Ok(())
@@ -203,7 +203,7 @@ impl AccountStore {
     async fn read_versions(
         &self,
         rows: &[cluster::Model],
-        found: &mut BTreeMap<ClusterId, FlagFacts>,
+        facts: &mut BTreeMap<ClusterId, FlagFacts>,
     ) -> Result<(), StoreError> {
         let ids: Vec<ClusterId> = rows.iter().map(|row| row.id).collect();
         let mut workers = self
@@ -241,17 +241,17 @@ impl AccountStore {
         if keys.is_empty() {
             return Ok(());
         }
-        let mut by_cluster: HashMap<ClusterId, Vec<entity::environment::Model>> = HashMap::new();
+        let mut environments_by_cluster: HashMap<ClusterId, Vec<entity::environment::Model>> = HashMap::new();
         for environment in self.environments_by_id(&keys).await? {
-            by_cluster.entry(environment.cluster_id).or_default().push(environment);
+            environments_by_cluster.entry(environment.cluster_id).or_default().push(environment);
         }
-        for (cluster, environments) in by_cluster {
+        for (cluster, environments) in environments_by_cluster {
             let processes = environments.iter().map(|environment| Process {
                 python: environment.python.as_deref(),
                 packages: &environment.packages.0,
             });
-            if let Some(facts) = found.get_mut(&cluster) {
-                facts.mismatches = mismatched_packages(processes);
+            if let Some(cluster_facts) = facts.get_mut(&cluster) {
+                cluster_facts.mismatches = mismatched_packages(processes);
             }
         }
         Ok(())
@@ -268,12 +268,12 @@ impl AccountStore {
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, String>, StoreError> {
         use task_group::{Column, Entity};
-        let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id ORDER BY tasks DESC, id)";
+        let rank = "ROW_NUMBER() OVER (PARTITION BY cluster_id ORDER BY tasks DESC, id)";
         let groups = self
             .select::<Entity>()
             .select_only()
             .columns([Column::ClusterId, Column::Prefix])
-            .expr_as(Expr::cust(place), page::RANK)
+            .expr_as(Expr::cust(rank), page::RANK)
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let rows = self.read_executor().query_all(&page::filter_top_ranked(groups.into_query(), 1)).await?;
         let rows = rows.iter().map(|row| Ok((row.try_get_by_index(0)?, row.try_get_by_index(1)?)));
@@ -284,10 +284,10 @@ impl AccountStore {
 /// Returns the range of times in which measurements of a cluster count, by its own clock.
 fn sample_range(row: &cluster::Model) -> (i64, i64) {
     let reported_at = row.reported_at.timestamp_millis();
-    let at = row.closed_at.map_or(reported_at, |closed| closed.timestamp_millis().max(reported_at));
+    let end = row.closed_at.map_or(reported_at, |closed_at| closed_at.timestamp_millis().max(reported_at));
     #[expect(clippy::cast_possible_truncation, reason = "reports come within hours of each other")]
-    let rarely = (row.interval_seconds.min(86_400.0) * 1e3 * READINGS_REPORTS) as i64;
-    (at - READINGS_MS.max(rarely), at)
+    let reporting_gap_ms = (row.interval_seconds.min(86_400.0) * 1e3 * READINGS_REPORTS) as i64;
+    (end - READINGS_MS.max(reporting_gap_ms), end)
 }
 
 /// Returns true if a cluster stopped reporting without closing.
@@ -300,7 +300,7 @@ fn is_silent(row: &cluster::Model, now: Timestamp) -> bool {
 /// Returns the beginnings of the first and the last ten minutes that are read.
 fn chunk_range(times: &SampleRanges) -> (i64, i64) {
     let chunk = |time: i64| time.div_euclid(CHUNK_MILLISECONDS) * CHUNK_MILLISECONDS;
-    let first = times.values().map(|(from, _)| *from).min().unwrap_or_default();
-    let last = times.values().map(|(_, to)| *to).max().unwrap_or_default();
-    (chunk(first), chunk(last))
+    let first_time = times.values().map(|(from, _)| *from).min().unwrap_or_default();
+    let last_time = times.values().map(|(_, to)| *to).max().unwrap_or_default();
+    (chunk(first_time), chunk(last_time))
 }

@@ -106,8 +106,9 @@ impl AccountStore {
         self.write(move |store| {
             let muted = muted.clone();
             Box::pin(async move {
-                let over = store.delete::<Entity>().filter(Column::UntilKey.lte(now.timestamp_millis()));
-                over.exec(&store.write_executor()).await?;
+                let ended_mutes =
+                    store.delete::<Entity>().filter(Column::UntilKey.lte(now.timestamp_millis()));
+                ended_mutes.exec(&store.write_executor()).await?;
                 let replaces = store.remove_mute(&muted).await?;
                 if !replaces && store.select::<Entity>().count(&store.write_executor()).await? >= MAX_MUTES {
                     return Ok(false);
@@ -155,12 +156,12 @@ impl AccountStore {
     }
 
     async fn remove_mute(&self, muted: &MuteTarget) -> Result<bool, StoreError> {
-        let (key, any, value) = muted.key();
+        let (key, is_any, value) = muted.key();
         let delete = self
             .delete::<Entity>()
             .filter(Column::Kind.eq(muted.kind))
             .filter(Column::TagKey.eq(key))
-            .filter(Column::AnyValue.eq(any))
+            .filter(Column::AnyValue.eq(is_any))
             .filter(Column::TagValue.eq(value));
         Ok(delete.exec(&self.write_executor()).await?.rows_affected > 0)
     }

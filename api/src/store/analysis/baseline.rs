@@ -51,9 +51,9 @@ impl AccountStore {
         // Each cluster has its own arm with its own limit, so that each arm is a range of an index.
         let arms = beginnings.iter().map(|beginning| {
             let RunStart { cluster, user, started_at } = *beginning;
-            let place =
+            let position =
                 Expr::tuple([Column::StartedAt, Column::Id].map(|column| Expr::col((Entity, column))));
-            let own = Expr::tuple([Expr::val(started_at.timestamp_millis()), Expr::val(cluster.0)]);
+            let own_position = Expr::tuple([Expr::val(started_at.timestamp_millis()), Expr::val(cluster.0)]);
             // A run that its user interrupts has no failed task. The state of its last computation shows
             // it.
             let last_computation = self
@@ -70,7 +70,7 @@ impl AccountStore {
                 .into_query();
             self.select::<Entity>()
                 .filter(Column::UserId.eq(user))
-                .filter(place.lt(own))
+                .filter(position.lt(own_position))
                 .select_only()
                 .expr_as(Expr::val(cluster.0), "of_cluster")
                 .columns([Column::Id, Column::Name, Column::StartedAt, Column::Status])
@@ -82,9 +82,9 @@ impl AccountStore {
                 .into_query()
         });
         let Some(statement) = multi_list::union_all(arms) else { return Ok(HashMap::new()) };
-        let mut found: HashMap<ClusterId, Vec<(Timestamp, EarlierRun)>> = HashMap::new();
+        let mut runs: HashMap<ClusterId, Vec<(Timestamp, EarlierRun)>> = HashMap::new();
         for row in self.read_executor().query_all(&statement).await? {
-            let (of, id, name, started_at, status, tasks, erred, errors, last_computation): (
+            let (later_cluster, id, name, started_at, status, tasks, erred, errors, last_computation): (
                 i64,
                 ClusterId,
                 Option<String>,
@@ -96,16 +96,18 @@ impl AccountStore {
                 Option<computation::State>,
             ) = row.try_get_many_by_index()?;
             // An account may refuse to store computations.
-            let finished = last_computation.is_none_or(|state| state == computation::State::Finished);
-            let good = status == Status::Closed && tasks > 0 && erred == 0 && errors == 0 && finished;
-            found.entry(ClusterId(of)).or_default().push((started_at, EarlierRun { id, name, good }));
+            let is_finished = last_computation.is_none_or(|state| state == computation::State::Finished);
+            let is_good = status == Status::Closed && tasks > 0 && erred == 0 && errors == 0 && is_finished;
+            runs.entry(ClusterId(later_cluster))
+                .or_default()
+                .push((started_at, EarlierRun { id, name, is_good }));
         }
-        let newest_first = |mut runs: Vec<(Timestamp, EarlierRun)>| {
+        let sort_newest_first = |mut runs: Vec<(Timestamp, EarlierRun)>| {
             // SQL guarantees an order within each arm, but not in their union.
             runs.sort_by_key(|(started_at, run)| std::cmp::Reverse((started_at.0, run.id)));
             runs.into_iter().map(|(_, run)| run).collect()
         };
-        Ok(found.into_iter().map(|(cluster, runs)| (cluster, newest_first(runs))).collect())
+        Ok(runs.into_iter().map(|(cluster, runs)| (cluster, sort_newest_first(runs))).collect())
     }
 
     /// Returns the workload of each cluster. Clusters without a known workload are missing.
@@ -133,15 +135,15 @@ impl AccountStore {
             .into_tuple()
             .all(&self.read_executor())
             .await?;
-        let mut found: BTreeMap<ClusterId, Workload> = BTreeMap::new();
+        let mut workloads: BTreeMap<ClusterId, Workload> = BTreeMap::new();
         for (cluster, path) in outermost {
             let path: Vec<String> = serde_json::from_str(&path).unwrap_or_default();
-            found.entry(cluster).or_default().tags.extend(path.into_iter().next());
+            workloads.entry(cluster).or_default().tags.extend(path.into_iter().next());
         }
         for (cluster, functions) in self.functions_of_clusters(clusters, (None, None), MAX_FUNCTIONS).await? {
             let functions: BTreeSet<String> = functions.into_iter().map(|function| function.prefix).collect();
-            found.entry(cluster).or_default().functions = functions;
+            workloads.entry(cluster).or_default().functions = functions;
         }
-        Ok(found)
+        Ok(workloads)
     }
 }

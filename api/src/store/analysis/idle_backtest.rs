@@ -95,9 +95,9 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.idle_backtest.scope", skip_all)]
     pub async fn backtest_scope(&self, question: &BacktestParameters) -> Result<BacktestScope, StoreError> {
-        let newest = self.newest(&question.filter).limit(MAX_CLUSTERS + 1);
-        let known = Expr::case(self.has_history(), Expr::cust("0")).finally(Expr::cust("1"));
-        let newest = newest.select_only().expr_as(known, "unknown").into_query();
+        let newest = self.newest_clusters(&question.filter).limit(MAX_CLUSTERS + 1);
+        let unknown_flag = Expr::case(self.has_history(), Expr::cust("0")).finally(Expr::cust("1"));
+        let newest = newest.select_only().expr_as(unknown_flag, "unknown").into_query();
         let statement = Query::select()
             .expr_as(Func::count(Expr::cust("*")), "clusters")
             .expr_as(Func::cast_as(Func::sum(Expr::col("unknown")), "bigint"), "without_history")
@@ -148,12 +148,14 @@ impl AccountStore {
     ) -> Result<BTreeMap<i64, Usage>, StoreError> {
         const HOUR: &str = "usage_hours.hour * 3600000";
         const NEXT: &str = "(usage_hours.hour + 1) * 3600000";
-        let earlier = |column: &str| format!("CASE WHEN {column} < {NEXT} THEN {column} ELSE {NEXT} END");
-        let later = |column: &str| format!("CASE WHEN {column} > {HOUR} THEN {column} ELSE {HOUR} END");
-        let between = |from: &str, until: &str| {
-            format!("CAST({} - {} AS double precision)", earlier(until), later(from))
+        let min_with_hour_end =
+            |column: &str| format!("CASE WHEN {column} < {NEXT} THEN {column} ELSE {NEXT} END");
+        let max_with_hour_start =
+            |column: &str| format!("CASE WHEN {column} > {HOUR} THEN {column} ELSE {HOUR} END");
+        let duration = |from: &str, until: &str| {
+            format!("CAST({} - {} AS double precision)", min_with_hour_end(until), max_with_hour_start(from))
         };
-        let share = format!("{} / {}", between("saved_from", "idle_until"), between("born", "died"));
+        let share = format!("{} / {}", duration("saved_from", "idle_until"), duration("born", "died"));
         let sum = |column: &str| {
             let used = format!("SUM(CAST(usage_hours.{column} AS double precision) * ({share}))");
             // The limit is a little below the largest 64-bit integer, which no double represents
@@ -170,7 +172,7 @@ impl AccountStore {
             .and(hour().gte(Expr::cust("saved_from / 3600000")))
             .and(hour().lte(Expr::cust("(idle_until - 1) / 3600000")))
             // The usage after a cluster's last report is unknown.
-            .and(Expr::cust(format!("{} > {}", earlier("died"), later("born"))));
+            .and(Expr::cust(format!("{} > {}", min_with_hour_end("died"), max_with_hour_start("born"))));
         let mut statement = Query::select();
         statement.expr_as(Expr::cust(format!("usage_hours.{DAY}")), "day");
         for column in ["thread_us", "worker_us", "memory_gib_us"] {
@@ -208,71 +210,72 @@ impl AccountStore {
             let time = page::KeyPart::Integer(stretch.idle_until);
             Some((Key::time_in_account(time, stretch.cluster_id, id), (stretch.cluster_id, id)))
         });
-        let between = |key: &Key| {
+        let is_in_page = |key: &Key| {
             request.after.as_ref().is_none_or(|after| key < after)
                 && request.before.as_ref().is_none_or(|before| key > before)
         };
-        let mut positions: Vec<_> = positions.filter(|(key, _)| between(key)).collect();
+        let mut positions: Vec<_> = positions.filter(|(key, _)| is_in_page(key)).collect();
         positions.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
         if request.end == End::Last {
             positions.reverse();
         }
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let more = positions.len() > limit;
+        let has_more = positions.len() > limit;
         positions.truncate(limit);
         let ids: Vec<_> = positions.iter().map(|(_, id)| *id).collect();
-        let mut found: BTreeMap<_, _> = if ids.is_empty() {
+        let mut rows_by_id: BTreeMap<_, _> = if ids.is_empty() {
             BTreeMap::new()
         } else {
             let rows = self.computations_by_id(&ids).await?;
             rows.into_iter().map(|row| ((row.cluster_id, row.id), row)).collect()
         };
-        let rows = positions.into_iter().filter_map(|(_, id)| found.remove(&id));
-        Ok(page::build_page(rows.map(|row| (sort.key(&row), row)).collect(), request, more))
+        let rows = positions.into_iter().filter_map(|(_, id)| rows_by_id.remove(&id));
+        Ok(page::build_page(rows.map(|row| (sort.key(&row), row)).collect(), request, has_more))
     }
 
     /// The statement that selects the idle stretches, each with the time from which it would have been
     /// saved and with the start and the end of its cluster.
     fn select_stretches(&self, question: &BacktestParameters) -> SelectStatement {
-        let ended = || Expr::from(Func::coalesce([Expr::col("closed_at"), Expr::col("reported_at")]));
-        let chosen = || {
-            self.newest(&question.filter)
+        let cluster_end = || Expr::from(Func::coalesce([Expr::col("closed_at"), Expr::col("reported_at")]));
+        let chosen_clusters = || {
+            self.newest_clusters(&question.filter)
                 .filter(self.has_history())
                 .limit(MAX_CLUSTERS)
                 .select_only()
                 .columns([Column::Id, Column::StartedAt, Column::ClosedAt, Column::ReportedAt])
                 .into_query()
         };
-        let of_cluster = |column: &'static str| Expr::col(("chosen", column));
-        let run = |column: &'static str| Expr::col(("run", column));
-        // The end of a cluster stands for a computation that nobody submitted, so that the last stretch
-        // has an end.
+        let cluster_column = |column: &'static str| Expr::col(("chosen", column));
+        let run_column = |column: &'static str| Expr::col(("run", column));
+        // The end of a cluster counts as the start of a computation, so that the last stretch has an end.
         let ends = Query::select()
-            .expr_as(of_cluster("id"), "cluster_id")
+            .expr_as(cluster_column("id"), "cluster_id")
             .expr_as(Expr::cust("NULL"), "computation_id")
-            .expr_as(ended(), "began")
-            .expr_as(ended(), "ended")
-            .expr_as(of_cluster("started_at"), "born")
-            .expr_as(ended(), "died")
-            .from_subquery(chosen(), "chosen")
+            .expr_as(cluster_end(), "began")
+            .expr_as(cluster_end(), "ended")
+            .expr_as(cluster_column("started_at"), "born")
+            .expr_as(cluster_end(), "died")
+            .from_subquery(chosen_clusters(), "chosen")
             .take();
-        let stopped = || Expr::from(Func::coalesce([run("stopped_at"), ended()]));
+        let run_end = || Expr::from(Func::coalesce([run_column("stopped_at"), cluster_end()]));
         // A clock that was set back must not end a computation before its start.
-        let set_back = stopped().lt(run("started_at"));
-        let busy_until = Expr::case(set_back, run("started_at")).finally(stopped());
+        let is_clock_set_back = run_end().lt(run_column("started_at"));
+        let busy_until = Expr::case(is_clock_set_back, run_column("started_at")).finally(run_end());
         let busy = Query::select()
-            .expr_as(of_cluster("id"), "cluster_id")
-            .expr_as(run("id"), "computation_id")
-            .expr_as(run("started_at"), "began")
+            .expr_as(cluster_column("id"), "cluster_id")
+            .expr_as(run_column("id"), "computation_id")
+            .expr_as(run_column("started_at"), "began")
             .expr_as(busy_until, "ended")
-            .expr_as(of_cluster("started_at"), "born")
-            .expr_as(ended(), "died")
-            .from_subquery(chosen(), "chosen")
+            .expr_as(cluster_column("started_at"), "born")
+            .expr_as(cluster_end(), "died")
+            .from_subquery(chosen_clusters(), "chosen")
             .join_as(
                 sea_orm::sea_query::JoinType::InnerJoin,
                 "computations",
                 "run",
-                run("account_id").eq(self.account_id()).and(run("cluster_id").equals(("chosen", "id"))),
+                run_column("account_id")
+                    .eq(self.account_id())
+                    .and(run_column("cluster_id").equals(("chosen", "id"))),
             )
             .union(UnionType::All, ends)
             .take();
@@ -298,7 +301,7 @@ impl AccountStore {
             .take()
     }
 
-    fn newest(&self, filter: &ClusterFilter) -> Select<cluster::Entity> {
+    fn newest_clusters(&self, filter: &ClusterFilter) -> Select<cluster::Entity> {
         let select = self.filtered_clusters(filter);
         select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id)
     }
@@ -307,11 +310,11 @@ impl AccountStore {
     /// stored.
     fn has_history(&self) -> Condition {
         use computation::Column as Of;
-        let of_cluster = self
+        let computations = self
             .select::<computation::Entity>()
             .select_only()
             .column(Of::Id)
             .filter(Expr::col(Of::ClusterId.as_column_ref()).equals((cluster::Entity, Column::Id)));
-        Condition::any().add(Column::TotalTasks.eq(0)).add(Expr::exists(of_cluster.into_query()))
+        Condition::any().add(Column::TotalTasks.eq(0)).add(Expr::exists(computations.into_query()))
     }
 }

@@ -73,12 +73,12 @@ impl AccountStore {
     /// cluster. It is NULL if the account has no policy or only observes. The enclosing statement must not
     /// read `idle_policies`, because the columns here are not qualified.
     pub(crate) fn idle_due_seconds(&self) -> Expr {
-        let due = Query::select()
+        let due_seconds = Query::select()
             .expr(Expr::col(Column::TimeoutSeconds).sub(Expr::col(Column::WarnBeforeSeconds)))
             .from(Entity)
             .and_where(Column::AccountId.eq(self.account_id()))
             .and_where(Column::Mode.ne(Mode::Observe))
             .take();
-        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(due)))
+        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(due_seconds)))
     }
 }

@@ -64,8 +64,15 @@ impl AccountStore {
         sort: ClientSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        multi_list::fetch_pages(&self.read_executor(), clusters.iter().map(of).collect(), sort, request).await
+        let select_clients =
+            |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            clusters.iter().map(select_clients).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     /// Returns a client of a cluster.

@@ -104,19 +104,24 @@ impl AccountStore {
         ids: &[ClusterId],
     ) -> Result<Vec<(Model, bool)>, StoreError> {
         let lasting = filter.without_time_dependent_conditions();
-        let among = |filter| self.filtered_clusters(filter).filter(Column::Id.is_one_of(ids.iter().copied()));
-        let rows = among(&lasting).all(&self.read_executor()).await?;
+        let select_among =
+            |filter| self.filtered_clusters(filter).filter(Column::Id.is_one_of(ids.iter().copied()));
+        let rows = select_among(&lasting).all(&self.read_executor()).await?;
         if lasting == *filter || rows.is_empty() {
             return Ok(rows.into_iter().map(|row| (row, true)).collect());
         }
-        let passing: Vec<ClusterId> =
-            among(filter).select_only().column(Column::Id).into_tuple().all(&self.read_executor()).await?;
-        let passing: HashSet<ClusterId> = passing.into_iter().collect();
-        let passes = |row: Model| {
-            let passes = passing.contains(&row.id);
-            (row, passes)
+        let passing_ids: Vec<ClusterId> = select_among(filter)
+            .select_only()
+            .column(Column::Id)
+            .into_tuple()
+            .all(&self.read_executor())
+            .await?;
+        let passing_ids: HashSet<ClusterId> = passing_ids.into_iter().collect();
+        let with_match = |row: Model| {
+            let is_match = passing_ids.contains(&row.id);
+            (row, is_match)
         };
-        Ok(rows.into_iter().map(passes).collect())
+        Ok(rows.into_iter().map(with_match).collect())
     }
 
     /// Locks the row of a scheduler's cluster, hidden or not, until the transaction ends. Returns it with
@@ -157,7 +162,7 @@ impl AccountStore {
         report: &Report,
         accepted: &Accepted,
     ) -> Result<bool, StoreError> {
-        let kept = Kept {
+        let fields = ServerFields {
             account_id: self.account_id(),
             id,
             user_id: Some(user),
@@ -173,30 +178,30 @@ impl AccountStore {
         };
         // There is no conflict target, because either unique key may be the one that is taken.
         let add_or_nothing = OnConflict::new().do_nothing().to_owned();
-        Ok(self.insert::<Entity>(vec![row(kept, report)], &add_or_nothing).await? == 1)
+        Ok(self.insert::<Entity>(vec![row(fields, report)], &add_or_nothing).await? == 1)
     }
 
-    /// Writes a report over the cluster `known`, unless a newer report is stored. The time of the last
-    /// report and the change number `arrival` are written in any case. Returns the cluster as it is then.
+    /// Updates the cluster `stored` with a report, unless a newer report is stored. The time of the last
+    /// report and the change number `arrival` are written in any case. Returns the updated cluster.
     pub(crate) async fn update_cluster(
         &self,
-        known: Model,
+        stored: Model,
         now: Timestamp,
         arrival: i64,
         report: &Report,
         accepted: &Accepted,
     ) -> Result<Model, StoreError> {
-        let status_before = known.status;
-        let last_seen_at = Timestamp::from(known.last_seen_at.0.max(now.0));
-        let complete_until = extend_complete_until(known.complete_until, report);
-        let late_at = if is_late(report, arrival) { arrival } else { known.late_at };
-        let cut = merge_clamped_fields(&known.cut, report);
+        let status_before = stored.status;
+        let last_seen_at = Timestamp::from(stored.last_seen_at.0.max(now.0));
+        let complete_until = extend_complete_until(stored.complete_until, report);
+        let late_at = if is_late(report, arrival) { arrival } else { stored.late_at };
+        let cut = merge_clamped_fields(&stored.cut, report);
         let used = report.cluster.memory_used_bytes.get();
-        let peak_memory_bytes = known.peak_memory_bytes.map(|peak| peak.max(used));
-        let row = if report.sequence.get() > known.sequence {
-            let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = known;
-            let receipt = receipt(&known.receipt, accepted, &report.receipt);
-            let kept = Kept {
+        let peak_memory_bytes = stored.peak_memory_bytes.map(|peak| peak.max(used));
+        let row = if report.sequence.get() > stored.sequence {
+            let Model { account_id, id, user_id, desired_state, first_seen_at, .. } = stored;
+            let receipt = receipt(&stored.receipt, accepted, &report.receipt);
+            let fields = ServerFields {
                 account_id,
                 id,
                 user_id,
@@ -210,7 +215,7 @@ impl AccountStore {
                 changed_at: arrival,
                 late_at,
             };
-            row(kept, report)
+            row(fields, report)
         } else if status_before == Status::Lost {
             let (status, ended_key) = (Status::Running, NOT_ENDED);
             Model {
@@ -222,7 +227,7 @@ impl AccountStore {
                 peak_memory_bytes,
                 changed_at: arrival,
                 late_at,
-                ..known
+                ..stored
             }
         } else {
             Model {
@@ -232,7 +237,7 @@ impl AccountStore {
                 peak_memory_bytes,
                 changed_at: arrival,
                 late_at,
-                ..known
+                ..stored
             }
         };
         let columns = row.clone().into_active_model().reset_all();
@@ -289,7 +294,7 @@ pub(crate) struct KnownCluster {
 const NOT_ENDED: i64 = i64::MAX;
 
 /// Values of a row that do not follow from the report alone.
-struct Kept {
+struct ServerFields {
     account_id: AccountId,
     id: ClusterId,
     user_id: Option<UserId>,
@@ -315,36 +320,36 @@ pub(crate) const NO_REPORTS: i64 = -1;
 
 /// Returns the sequence number up to which no report is missing once `report` is stored. A report holds the
 /// changes since its base, so it extends the complete reports only if they reach to the base.
-fn extend_complete_until(before: i64, report: &Report) -> i64 {
-    if report.base.is_none_or(|base| base.get() <= before) {
-        before.max(report.sequence.get())
+fn extend_complete_until(previous: i64, report: &Report) -> i64 {
+    if report.base.is_none_or(|base| base.get() <= previous) {
+        previous.max(report.sequence.get())
     } else {
-        before
+        previous
     }
 }
 
-fn row(kept: Kept, report: &Report) -> Model {
+fn row(fields: ServerFields, report: &Report) -> Model {
     let Report { cluster, dropped, .. } = report;
     let totals = &cluster.totals;
     let text = |text: &Option<Text<2_048>>| text.as_ref().map(|text| text.as_str().to_owned());
     let (started_at, reported_at) = (cluster.started_at.timestamp(), report.sent_at.timestamp());
     let closed_at = report.closed_at().map(UnixTime::timestamp);
     Model {
-        account_id: kept.account_id,
-        id: kept.id,
+        account_id: fields.account_id,
+        id: fields.id,
         scheduler_id: report.scheduler_id.as_str().to_owned(),
-        user_id: kept.user_id,
+        user_id: fields.user_id,
         name: text(&cluster.name),
         address: text(&cluster.address),
         dashboard_url: text(&cluster.dashboard_url),
         status: if report.is_final { Status::Closed } else { Status::Running },
-        desired_state: kept.desired_state,
+        desired_state: fields.desired_state,
         sequence: report.sequence.get(),
-        complete_until: kept.complete_until,
+        complete_until: fields.complete_until,
         reported_at,
         interval_seconds: report.interval_seconds.get(),
-        first_seen_at: kept.first_seen_at,
-        last_seen_at: kept.last_seen_at,
+        first_seen_at: fields.first_seen_at,
+        last_seen_at: fields.last_seen_at,
         started_at,
         closed_at,
         close_reason: text(&cluster.close_reason),
@@ -364,7 +369,7 @@ fn row(kept: Kept, report: &Report) -> Model {
         total_workers: totals.workers.get(),
         peak_workers: totals.peak_workers.get(),
         peak_threads: totals.peak_threads.get(),
-        peak_memory_bytes: kept.peak_memory_bytes,
+        peak_memory_bytes: fields.peak_memory_bytes,
         ended_key: closed_at.map_or(NOT_ENDED, |time| time.timestamp_millis()),
         duration_ms: closed_at.unwrap_or(reported_at).timestamp_millis() - started_at.timestamp_millis(),
         idle_timeout_seconds: cluster.idle_timeout_seconds.map(Seconds::get),
@@ -372,18 +377,18 @@ fn row(kept: Kept, report: &Report) -> Model {
         partial: text(&cluster.partial),
         environment_id: cluster.environment_id,
         dropped: Counts(dropped.counts()),
-        receipt: kept.receipt,
-        changed_at: kept.changed_at,
-        late_at: kept.late_at,
-        cut: kept.cut,
+        receipt: fields.receipt,
+        changed_at: fields.changed_at,
+        late_at: fields.late_at,
+        cut: fields.cut,
     }
 }
 
-/// Returns the places where values were clamped, over all reports so far.
-fn merge_clamped_fields(before: &Names, report: &Report) -> Names {
-    let mut places: BTreeSet<&str> = before.0.iter().map(String::as_str).collect();
-    for place in &report.clamped {
-        places.insert(*place);
+/// Returns the paths of the fields whose values were clamped, over all reports so far.
+fn merge_clamped_fields(previous: &Names, report: &Report) -> Names {
+    let mut paths: BTreeSet<&str> = previous.0.iter().map(String::as_str).collect();
+    for path in &report.clamped {
+        paths.insert(*path);
     }
-    Names(places.into_iter().map(str::to_owned).collect())
+    Names(paths.into_iter().map(str::to_owned).collect())
 }

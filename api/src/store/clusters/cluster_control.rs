@@ -17,7 +17,7 @@ use sea_orm::{
 
 use serde_json::{Value, json};
 
-use super::{cluster_owner::ChangeOutcome, life_cycle::in_states};
+use super::{cluster_owner::ChangeOutcome, life_cycle::states_condition};
 use crate::{
     domain::{
         audit::{Actor, Entry, Target, time_detail},
@@ -78,23 +78,23 @@ impl AccountStore {
     pub async fn request_desired_state(
         &self,
         id: ClusterId,
-        wish: DesiredStateRequest,
+        request: DesiredStateRequest,
     ) -> Result<ChangeOutcome<cluster::Model>, StoreError> {
         self.write(move |store| {
-            let wish = wish.clone();
+            let request = request.clone();
             Box::pin(async move {
-                let row = match store.lock_cluster_of(id, wish.owner, wish.at).await? {
+                let row = match store.lock_cluster_of(id, request.owner, request.at).await? {
                     ChangeOutcome::Done(row) => row,
                     refused => return Ok(refused),
                 };
                 let control = store.cluster_control(id).await?;
-                let control = match wish.state {
-                    DesiredState::Stopped => with_stop(&control, &wish),
+                let control = match request.state {
+                    DesiredState::Stopped => with_stop(&control, &request),
                     DesiredState::Running => without_stop(&control),
                 };
                 store.upsert_cluster_control(control).await?;
-                store.record_audit_entry(desired_state_audit_entry(id, &wish)).await?;
-                let row = store.set_desired_state(*row, wish.state).await?;
+                store.record_audit_entry(desired_state_audit_entry(id, &request)).await?;
+                let row = store.set_desired_state(*row, request.state).await?;
                 Ok(ChangeOutcome::Done(Box::new(row)))
             })
         })
@@ -125,8 +125,8 @@ impl AccountStore {
                     return Ok(KeepOutcome::Closed(row));
                 }
                 let control = store.cluster_control(id).await?;
-                let by_policy = control.stop_origin == Some(StopOrigin::IdlePolicy);
-                let control = if by_policy { without_stop(&control) } else { control };
+                let is_policy_stop = control.stop_origin == Some(StopOrigin::IdlePolicy);
+                let control = if is_policy_stop { without_stop(&control) } else { control };
                 store
                     .upsert_cluster_control(Model {
                         kept_at: Some(now),
@@ -137,7 +137,7 @@ impl AccountStore {
                     .await?;
                 let detail = json!({ "until": time_detail(Some(until)) });
                 store.record_audit_entry(Entry::done(Action::KeepAlive, Target::Cluster(id), detail)).await?;
-                let row = if by_policy {
+                let row = if is_policy_stop {
                     Box::new(store.set_desired_state(*row, DesiredState::Running).await?)
                 } else {
                     row
@@ -152,8 +152,8 @@ impl AccountStore {
     /// none.
     pub(crate) async fn cluster_control(&self, cluster: ClusterId) -> Result<Model, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
-        let nothing = || empty_control(self.account_id(), cluster);
-        Ok(select.one(&self.write_executor()).await?.unwrap_or_else(nothing))
+        let empty = || empty_control(self.account_id(), cluster);
+        Ok(select.one(&self.write_executor()).await?.unwrap_or_else(empty))
     }
 
     /// Marks a cluster that has been idle for so long that it may be stopped.
@@ -214,13 +214,13 @@ impl AccountStore {
 
     /// Returns the end of the protection of the statement's cluster, as a subquery for a column.
     pub(crate) fn kept_until_subquery(&self) -> Expr {
-        let kept = Query::select()
+        let kept_until = Query::select()
             .column(Column::KeptUntil)
             .from(Entity)
             .and_where(Expr::col((Entity, Column::AccountId)).eq(self.account_id()))
             .and_where(Expr::col((Entity, Column::ClusterId)).equals((cluster::Entity, cluster::Column::Id)))
             .take();
-        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(kept)))
+        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(kept_until)))
     }
 
     async fn upsert_cluster_control(&self, control: Model) -> Result<(), StoreError> {
@@ -259,7 +259,7 @@ impl SystemStore {
         let select = cluster::Entity::find()
             .filter(cluster::Column::AccountId.eq(account))
             .filter(is_shown(cluster::Column::Id.into_expr(), account, backend))
-            .filter(in_states(states))
+            .filter(states_condition(states))
             .order_by_desc(cluster::Column::StartedAt)
             .order_by_desc(cluster::Column::Id);
         Ok(select.limit(limit).all(&self.pools.reader).await?)
@@ -286,13 +286,13 @@ impl SystemStore {
         if row.status == cluster::Status::Closed {
             return Ok(Some(row));
         }
-        let known = Entity::find_by_id((account, id)).one(&transaction).await?;
-        let wish =
+        let stored = Entity::find_by_id((account, id)).one(&transaction).await?;
+        let request =
             DesiredStateRequest { state: DesiredState::Stopped, user: None, owner: None, reason, at: now };
-        let by = Actor::operator(now);
-        audit_log::insert_audit_entry(&transaction, account, &by, desired_state_audit_entry(id, &wish))
+        let actor = Actor::operator(now);
+        audit_log::insert_audit_entry(&transaction, account, &actor, desired_state_audit_entry(id, &request))
             .await?;
-        let control = with_stop(&known.unwrap_or_else(|| empty_control(account, id)), &wish);
+        let control = with_stop(&stored.unwrap_or_else(|| empty_control(account, id)), &request);
         let replaced =
             Entity::insert(control.into_active_model().reset_all()).on_conflict(replace::<Entity>());
         replaced.exec_without_returning(&transaction).await?;
@@ -327,18 +327,18 @@ fn empty_control(account: AccountId, cluster: ClusterId) -> Model {
 }
 
 /// Returns the audit entry of a request.
-fn desired_state_audit_entry(cluster: ClusterId, wish: &DesiredStateRequest) -> Entry {
-    let reason = wish.reason.clone().map_or(Value::Null, |reason| reason.into_string().into());
-    let detail = json!({ "state": wish.state.to_value(), "reason": reason });
+fn desired_state_audit_entry(cluster: ClusterId, request: &DesiredStateRequest) -> Entry {
+    let reason = request.reason.clone().map_or(Value::Null, |reason| reason.into_string().into());
+    let detail = json!({ "state": request.state.to_value(), "reason": reason });
     Entry::done(Action::SetDesiredState, Target::Cluster(cluster), detail)
 }
 
-fn with_stop(control: &Model, wish: &DesiredStateRequest) -> Model {
+fn with_stop(control: &Model, request: &DesiredStateRequest) -> Model {
     Model {
-        stop_at: Some(wish.at),
-        stop_origin: Some(wish.user.map_or(StopOrigin::Operator, |_| StopOrigin::User)),
-        stop_user_id: wish.user,
-        stop_reason: wish.reason.clone().map(StopReason::into_string),
+        stop_at: Some(request.at),
+        stop_origin: Some(request.user.map_or(StopOrigin::Operator, |_| StopOrigin::User)),
+        stop_user_id: request.user,
+        stop_reason: request.reason.clone().map(StopReason::into_string),
         ..*control
     }
 }

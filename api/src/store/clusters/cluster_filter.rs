@@ -15,7 +15,7 @@ use super::{
     cluster_order::{ClusterSort, ClusterSortBy},
     cluster_tag::TagFilter,
     cross_cluster::{TimeRange, remaining_range},
-    life_cycle::in_states,
+    life_cycle::states_condition,
 };
 use crate::{
     domain::life_cycle::State,
@@ -182,7 +182,7 @@ impl AccountStore {
             .expr_as(Column::TotalThreadSeconds.sum(), "thread_seconds")
             .expr_as(Column::TotalComputeSeconds.sum(), "compute_seconds");
         for (column, high, low) in WHOLE {
-            let sum = |part: Expr| Expr::from(Func::cast_as(Func::sum(part), "bigint"));
+            let sum = |half: Expr| Expr::from(Func::cast_as(Func::sum(half), "bigint"));
             let column = || Expr::col((Entity, *column));
             select = select
                 .expr_as(sum(column().div(SUM_DIVISOR)), *high)
@@ -191,19 +191,19 @@ impl AccountStore {
         let Some(row) = select.into_model::<TotalsRow>().one(&self.read_executor()).await? else {
             return Ok(ClusterTotals::default());
         };
-        let whole = |high: Option<i64>, low: Option<i64>| {
+        let combine_halves = |high: Option<i64>, low: Option<i64>| {
             high.unwrap_or(0).saturating_mul(SUM_DIVISOR).saturating_add(low.unwrap_or(0))
         };
         Ok(ClusterTotals {
             clusters: row.clusters,
             thread_seconds: row.thread_seconds.unwrap_or(0.0),
             compute_seconds: row.compute_seconds.unwrap_or(0.0),
-            tasks: whole(row.whole.tasks_high, row.whole.tasks_low),
-            tasks_succeeded: whole(row.whole.succeeded_high, row.whole.succeeded_low),
-            tasks_erred: whole(row.whole.erred_high, row.whole.erred_low),
-            workers: whole(row.whole.workers_high, row.whole.workers_low),
-            bytes: whole(row.whole.bytes_high, row.whole.bytes_low),
-            errors: whole(row.whole.errors_high, row.whole.errors_low),
+            tasks: combine_halves(row.whole.tasks_high, row.whole.tasks_low),
+            tasks_succeeded: combine_halves(row.whole.succeeded_high, row.whole.succeeded_low),
+            tasks_erred: combine_halves(row.whole.erred_high, row.whole.erred_low),
+            workers: combine_halves(row.whole.workers_high, row.whole.workers_low),
+            bytes: combine_halves(row.whole.bytes_high, row.whole.bytes_low),
+            errors: combine_halves(row.whole.errors_high, row.whole.errors_low),
         })
     }
 
@@ -220,10 +220,11 @@ impl AccountStore {
     ) -> Result<u64, StoreError> {
         let mut select = self.filtered_clusters(filter);
         if let Some(from) = from {
-            let until = Expr::col((Entity, Column::StartedAt)).add(Expr::col((Entity, Column::DurationMs)));
+            let latest_time =
+                Expr::col((Entity, Column::StartedAt)).add(Expr::col((Entity, Column::DurationMs)));
             // The first condition follows from the second and is a range of an index: clusters that ended
             // long ago are not read.
-            select = select.filter(Column::EndedKey.gte(from)).filter(until.gte(from));
+            select = select.filter(Column::EndedKey.gte(from)).filter(latest_time.gte(from));
         }
         if let Some(to) = to {
             select = select.filter(Column::StartedAt.lt(to));
@@ -238,7 +239,7 @@ impl AccountStore {
             select = select.filter(Column::Id.is_one_of(ids.iter().copied()));
         }
         if let Some(states) = &filter.states {
-            select = select.filter(in_states(states));
+            select = select.filter(states_condition(states));
         }
         if let Some(users) = &filter.users {
             select = select.filter(Column::UserId.is_one_of(users.iter().copied()));
@@ -253,14 +254,14 @@ impl AccountStore {
                 select = select.filter(column.lt(to));
             }
         }
-        if let Some(idle) = filter.min_idle_ms {
+        if let Some(min_idle) = filter.min_idle_ms {
             // By the scheduler's clock alone, as of its last report: the activity since then is unknown.
             let since_idle =
                 Expr::col((Entity, Column::ReportedAt)).sub(Expr::col((Entity, Column::IdleSince)));
-            select = select.filter(Column::Status.eq(Status::Running)).filter(since_idle.gte(idle));
+            select = select.filter(Column::Status.eq(Status::Running)).filter(since_idle.gte(min_idle));
         }
-        if let Some(lasting) = filter.min_duration_ms {
-            select = select.filter(Column::DurationMs.gte(lasting));
+        if let Some(min_duration) = filter.min_duration_ms {
+            select = select.filter(Column::DurationMs.gte(min_duration));
         }
         if let Some(has_errors) = filter.has_errors {
             let errors = Column::TotalErrors;
@@ -282,8 +283,8 @@ impl AccountStore {
         if let Some(tags) = &filter.tags {
             select = select.filter(tags.condition(self.account_id()));
         }
-        if let Some(wanted) = &filter.flagged {
-            select = select.filter(has_flag_condition(self.account_id(), wanted));
+        if let Some(flags) = &filter.flagged {
+            select = select.filter(has_flag_condition(self.account_id(), flags));
         }
         if let Some(kinds) = &filter.ever_flagged {
             select = select.filter(had_flag_condition(self.account_id(), kinds));
@@ -316,12 +317,12 @@ impl AccountStore {
         select.expr(Expr::val(1));
         select.and_where(match &package.version {
             VersionFilter::Any => version.is_not_null(),
-            VersionFilter::Is(wanted) => version.eq(wanted.as_str()),
-            VersionFilter::StartsWith(begin) => {
+            VersionFilter::Is(exact_version) => version.eq(exact_version.as_str()),
+            VersionFilter::StartsWith(prefix) => {
                 // `LIKE` is case-sensitive on one database only.
-                let length = i32::try_from(begin.chars().count()).unwrap_or(i32::MAX);
+                let length = i32::try_from(prefix.chars().count()).unwrap_or(i32::MAX);
                 let start = Func::cust("substr").args([version, Expr::val(1_i32), Expr::val(length)]);
-                Expr::from(start).eq(begin.as_str())
+                Expr::from(start).eq(prefix.as_str())
             }
         });
         select
@@ -330,17 +331,17 @@ impl AccountStore {
     /// Returns a statement for the environment of a cluster's scheduler, without columns, and the version of
     /// a package in it, which is null or has no row if the package is not installed.
     pub(crate) fn package_version(&self, package: &str) -> (sea_orm::sea_query::SelectStatement, Expr) {
-        let of_environment = |column: &'static str| Expr::col(("environments", column));
+        let environment_column = |column: &'static str| Expr::col(("environments", column));
         let mut select = Query::select()
             .from("environments")
-            .and_where(of_environment("account_id").eq(self.account_id().0))
-            .and_where(of_environment("cluster_id").equals((Entity, Column::Id)))
-            .and_where(of_environment("id").equals((Entity, Column::EnvironmentId)))
+            .and_where(environment_column("account_id").eq(self.account_id().0))
+            .and_where(environment_column("cluster_id").equals((Entity, Column::Id)))
+            .and_where(environment_column("id").equals((Entity, Column::EnvironmentId)))
             .take();
         let version = if package == "python" {
-            of_environment("python")
+            environment_column("python")
         } else {
-            let packages = Func::cust(self.package_rows_function()).arg(of_environment("packages"));
+            let packages = Func::cust(self.package_rows_function()).arg(environment_column("packages"));
             select.from_function(packages, "package").and_where(Expr::col(("package", "key")).eq(package));
             Expr::col(("package", "value"))
         };

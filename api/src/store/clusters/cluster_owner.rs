@@ -150,14 +150,14 @@ impl AccountStore {
     /// subquery for a column.
     pub(crate) fn reporter_seen_at_subquery(&self, token: Option<ApiTokenId>) -> Expr {
         let token = token.unwrap_or(ApiTokenId(Uuid::nil()));
-        let seen = Query::select()
+        let last_seen = Query::select()
             .column(Column::LastSeenAt)
             .from(Entity)
             .and_where(Expr::col((Entity, Column::AccountId)).eq(self.account_id()))
             .and_where(Expr::col((Entity, Column::ClusterId)).equals((cluster::Entity, cluster::Column::Id)))
             .and_where(Expr::col((Entity, Column::TokenId)).eq(token))
             .take();
-        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(seen)))
+        Expr::SubQuery(None, Box::new(SubQueryStatement::SelectStatement(last_seen)))
     }
 
     /// Records that a cluster is reported with a token, at most once a minute. `seen_at` is the last known
@@ -169,8 +169,8 @@ impl AccountStore {
         seen_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let is_known =
-            seen_at.is_some_and(|seen| now.timestamp_millis() - seen.timestamp_millis() < REPORTER_SEEN_MS);
+        let is_known = seen_at
+            .is_some_and(|seen_at| now.timestamp_millis() - seen_at.timestamp_millis() < REPORTER_SEEN_MS);
         let Some(token_id) = token.filter(|_| !is_known) else { return Ok(()) };
         if seen_at.is_some() {
             self.update::<Entity>()

@@ -144,9 +144,9 @@ impl AccountStore {
     pub async fn delete_user_clusters(&self, user: UserId, now: Timestamp) -> Result<u64, StoreError> {
         self.repeat_in_transactions(move |store| {
             Box::pin(async move {
-                let own = store.select::<cluster::Entity>().filter(cluster::Column::UserId.eq(user));
-                let given_up = store.mark_batch_for_removal(own, now).await?;
-                Ok((given_up, given_up == CLUSTER_BATCH))
+                let clusters = store.select::<cluster::Entity>().filter(cluster::Column::UserId.eq(user));
+                let hidden_count = store.mark_batch_for_removal(clusters, now).await?;
+                Ok((hidden_count, hidden_count == CLUSTER_BATCH))
             })
         })
         .await
@@ -160,8 +160,8 @@ impl AccountStore {
         now: Timestamp,
     ) -> Result<u64, StoreError> {
         use cluster::Column;
-        let some = clusters.select_only().column(Column::Id).order_by_asc(Column::Id).limit(CLUSTER_BATCH);
-        let ids: Vec<ClusterId> = some.into_tuple().all(&self.write_executor()).await?;
+        let batch = clusters.select_only().column(Column::Id).order_by_asc(Column::Id).limit(CLUSTER_BATCH);
+        let ids: Vec<ClusterId> = batch.into_tuple().all(&self.write_executor()).await?;
         let mut hidden = Vec::new();
         for id in &ids {
             let Some((row, None)) = self.lock_with_removal(*id).await? else { continue };
@@ -191,13 +191,13 @@ impl AccountStore {
         self.repeat_in_transactions(move |store| {
             let token = token.clone();
             Box::pin(async move {
-                let seen = since.timestamp_millis().saturating_sub(REPORTER_SEEN_MS);
+                let seen_after = since.timestamp_millis().saturating_sub(REPORTER_SEEN_MS);
                 let ids: Vec<ClusterId> = store
                     .select::<cluster_reporter::Entity>()
                     .select_only()
                     .column(cluster_reporter::Column::ClusterId)
                     .filter(reported_with(&token))
-                    .filter(cluster_reporter::Column::LastSeenAt.gt(seen))
+                    .filter(cluster_reporter::Column::LastSeenAt.gt(seen_after))
                     .order_by_asc(cluster_reporter::Column::ClusterId)
                     .limit(CLUSTER_BATCH)
                     .into_tuple()
@@ -237,20 +237,20 @@ impl AccountStore {
             let token = token.clone();
             Box::pin(async move {
                 let quarantined =
-                    store.quarantined(&token).order_by_asc(Column::ClusterId).limit(CLUSTER_BATCH);
+                    store.quarantined_removals(&token).order_by_asc(Column::ClusterId).limit(CLUSTER_BATCH);
                 let rows: Vec<Model> = quarantined.all(&store.write_executor()).await?;
-                let mut shown_again = Vec::new();
+                let mut restored_clusters = Vec::new();
                 for removal in &rows {
                     let id = removal.cluster_id;
                     let cluster = store.lock_with_removal(id).await?;
-                    let shown = store.delete::<Entity>().filter(Column::ClusterId.eq(id));
-                    shown.exec(&store.write_executor()).await?;
+                    let removal_row = store.delete::<Entity>().filter(Column::ClusterId.eq(id));
+                    removal_row.exec(&store.write_executor()).await?;
                     let Some((row, _)) = cluster else { continue };
                     store.add_to_shared_rows(&row, now).await?;
                     store.record_cluster_change(&row, now).await?;
-                    shown_again.push(row);
+                    restored_clusters.push(row);
                 }
-                store.delete_ingest_of_clusters(&shown_again, Deletion::Ends).await?;
+                store.delete_ingest_of_clusters(&restored_clusters, Deletion::Ends).await?;
                 let restored = rows.len() as u64;
                 if restored > 0 || rows.is_empty() {
                     let detail = json!({ "restored": restored });
@@ -284,14 +284,14 @@ impl AccountStore {
                     .col_expr(Column::ChangedAt, Expr::val(now))
                     .filter(Column::TokenIdentifier.eq(token.as_str()))
                     .filter(Column::State.eq(State::Quarantined));
-                let removed = update.exec(&store.write_executor()).await?.rows_affected;
-                if removed > 0 {
-                    let detail = json!({ "removed": removed });
+                let removed_count = update.exec(&store.write_executor()).await?.rows_affected;
+                if removed_count > 0 {
+                    let detail = json!({ "removed": removed_count });
                     store
                         .record_audit_entry(Entry::done(Action::ForgetToken, Target::ApiToken(token), detail))
                         .await?;
                 }
-                Ok(removed)
+                Ok(removed_count)
             })
         })
         .await
@@ -320,16 +320,16 @@ impl AccountStore {
                 }
                 store.delete_empty_groups().await?;
                 let subject = format!("cluster:{cluster}");
-                let about = alert::Column::Subject
+                let condition = alert::Column::Subject
                     .eq(subject.as_str())
                     .or(alert::Column::Subject.starts_with(format!("{subject}:")));
-                store.delete::<alert::Entity>().filter(about).exec(&store.write_executor()).await?;
+                store.delete::<alert::Entity>().filter(condition).exec(&store.write_executor()).await?;
                 if let Some((row, _)) = store.lock_with_removal(cluster).await? {
                     store.remove_ingest_of_cluster(&row).await?;
                 }
                 // The remaining tables have few rows of the cluster, which are deleted with it.
-                let gone = store.delete_with_hidden::<cluster::Entity>();
-                gone.filter(cluster::Column::Id.eq(cluster)).exec(&store.write_executor()).await?;
+                let cluster_row = store.delete_with_hidden::<cluster::Entity>();
+                cluster_row.filter(cluster::Column::Id.eq(cluster)).exec(&store.write_executor()).await?;
                 store
                     .update::<Entity>()
                     .col_expr(Column::State, Expr::val(State::Removed))
@@ -346,14 +346,14 @@ impl AccountStore {
     /// Runs transactions until one returns that nothing is left to do. Returns the sum of their numbers.
     async fn repeat_in_transactions(
         &self,
-        piece: impl Fn(Self) -> Write<(u64, bool)> + Clone + Send + Sync + 'static,
+        operation: impl Fn(Self) -> Write<(u64, bool)> + Clone + Send + Sync + 'static,
     ) -> Result<u64, StoreError> {
-        let mut done = 0;
+        let mut total = 0;
         loop {
-            let (some, more) = self.write(piece.clone()).await?;
-            done += some;
-            if !more {
-                return Ok(done);
+            let (count, has_more) = self.write(operation.clone()).await?;
+            total += count;
+            if !has_more {
+                return Ok(total);
             }
         }
     }
@@ -396,39 +396,39 @@ impl AccountStore {
     async fn remove_from_shared_rows(&self, row: &cluster::Model, now: Timestamp) -> Result<(), StoreError> {
         use error_group::Column;
         self.mark_usage_unfolded(row.id).await?;
-        let own = self.load_cluster_error_times(row.id).await?;
-        for some in own.chunks(MAX_GROUPS_PER_STATEMENT) {
-            let shown = self.load_shown_error_times(some.iter().map(|reach| reach.group_id)).await?;
+        let error_times = self.load_cluster_error_times(row.id).await?;
+        for chunk in error_times.chunks(MAX_GROUPS_PER_STATEMENT) {
+            let shown_times = self.load_shown_error_times(chunk.iter().map(|times| times.group_id)).await?;
             let groups = self.select::<error_group::Entity>();
-            let groups = groups.filter(Column::Id.is_one_of(some.iter().map(|reach| reach.group_id)));
+            let groups = groups.filter(Column::Id.is_one_of(chunk.iter().map(|times| times.group_id)));
             let groups: BTreeMap<_, _> = groups
                 .all(&self.write_executor())
                 .await?
                 .into_iter()
                 .map(|group| (group.id, group))
                 .collect();
-            let mut of_none = Vec::new();
-            for reach in some {
-                let Some(group) = groups.get(&reach.group_id) else { continue };
-                let Some(shown) = shown.get(&reach.group_id) else {
-                    of_none.push(reach.group_id);
+            let mut groups_without_errors = Vec::new();
+            for times in chunk {
+                let Some(group) = groups.get(&times.group_id) else { continue };
+                let Some(remaining_times) = shown_times.get(&times.group_id) else {
+                    groups_without_errors.push(times.group_id);
                     continue;
                 };
                 // A bound that is not this cluster's own stays: it may come from an error that retention
                 // has deleted.
-                let narrow = |here: Timestamp, own: Timestamp, shown: Timestamp| {
-                    if here.0 == own.0 { shown } else { here }
+                let narrow = |bound: Timestamp, cluster_bound: Timestamp, shown_bound: Timestamp| {
+                    if bound.0 == cluster_bound.0 { shown_bound } else { bound }
                 };
-                let first = narrow(group.first_seen_at, reach.first_at, shown.first_at);
-                let last = narrow(group.last_seen_at, reach.last_at, shown.last_at);
-                if (first.0, last.0) != (group.first_seen_at.0, group.last_seen_at.0) {
-                    self.set_error_times(group.id, (first, last), now).await?;
+                let first_seen_at = narrow(group.first_seen_at, times.first_at, remaining_times.first_at);
+                let last_seen_at = narrow(group.last_seen_at, times.last_at, remaining_times.last_at);
+                if (first_seen_at.0, last_seen_at.0) != (group.first_seen_at.0, group.last_seen_at.0) {
+                    self.set_error_times(group.id, (first_seen_at, last_seen_at), now).await?;
                 }
             }
-            if !of_none.is_empty() {
+            if !groups_without_errors.is_empty() {
                 self.update::<error_group::Entity>()
                     .col_expr(Column::HiddenAt, Expr::val(now))
-                    .filter(Column::Id.is_one_of(of_none))
+                    .filter(Column::Id.is_one_of(groups_without_errors))
                     .exec(&self.write_executor())
                     .await?;
             }
@@ -440,25 +440,25 @@ impl AccountStore {
     async fn add_to_shared_rows(&self, row: &cluster::Model, now: Timestamp) -> Result<(), StoreError> {
         use error_group::Column;
         self.mark_usage_unfolded(row.id).await?;
-        let own = self.load_cluster_error_times(row.id).await?;
-        for some in own.chunks(MAX_GROUPS_PER_STATEMENT) {
+        let error_times = self.load_cluster_error_times(row.id).await?;
+        for chunk in error_times.chunks(MAX_GROUPS_PER_STATEMENT) {
             let groups = self.select_with_hidden::<error_group::Entity>();
-            let groups = groups.filter(Column::Id.is_one_of(some.iter().map(|reach| reach.group_id)));
+            let groups = groups.filter(Column::Id.is_one_of(chunk.iter().map(|times| times.group_id)));
             let groups: BTreeMap<_, _> = groups
                 .all(&self.write_executor())
                 .await?
                 .into_iter()
                 .map(|group| (group.id, group))
                 .collect();
-            for reach in some {
-                let Some(group) = groups.get(&reach.group_id) else { continue };
-                let (first, last) = if group.hidden_at.is_some() {
-                    (reach.first_at, reach.last_at)
+            for times in chunk {
+                let Some(group) = groups.get(&times.group_id) else { continue };
+                let (first_seen_at, last_seen_at) = if group.hidden_at.is_some() {
+                    (times.first_at, times.last_at)
                 } else {
-                    let first = std::cmp::min(group.first_seen_at.0, reach.first_at.0);
-                    (first.into(), std::cmp::max(group.last_seen_at.0, reach.last_at.0).into())
+                    let first_seen_at = std::cmp::min(group.first_seen_at.0, times.first_at.0);
+                    (first_seen_at.into(), std::cmp::max(group.last_seen_at.0, times.last_at.0).into())
                 };
-                self.set_error_times(group.id, (first, last), now).await?;
+                self.set_error_times(group.id, (first_seen_at, last_seen_at), now).await?;
             }
         }
         Ok(())
@@ -467,10 +467,10 @@ impl AccountStore {
     /// Returns the times of the errors of a cluster, by group.
     async fn load_cluster_error_times(&self, cluster: ClusterId) -> Result<Vec<ErrorTimes>, StoreError> {
         use error_occurrence::Column;
-        let of_cluster = self.select_with_hidden::<error_occurrence::Entity>();
-        let of_cluster = select_error_times(of_cluster.filter(Column::ClusterId.eq(cluster)));
+        let errors = self.select_with_hidden::<error_occurrence::Entity>();
+        let errors = select_error_times(errors.filter(Column::ClusterId.eq(cluster)));
         // In the order in which reports write the groups, so that locks are taken in one order.
-        let ordered = of_cluster.order_by_asc(Column::GroupId);
+        let ordered = errors.order_by_asc(Column::GroupId);
         Ok(ordered.into_model().all(&self.write_executor()).await?)
     }
 
@@ -480,10 +480,10 @@ impl AccountStore {
         groups: impl Iterator<Item = ErrorGroupId>,
     ) -> Result<BTreeMap<ErrorGroupId, ErrorTimes>, StoreError> {
         use error_occurrence::Column;
-        let of_groups = self.select::<error_occurrence::Entity>().filter(Column::GroupId.is_one_of(groups));
-        let found: Vec<ErrorTimes> =
-            select_error_times(of_groups).into_model().all(&self.write_executor()).await?;
-        Ok(found.into_iter().map(|reach| (reach.group_id, reach)).collect())
+        let errors = self.select::<error_occurrence::Entity>().filter(Column::GroupId.is_one_of(groups));
+        let times: Vec<ErrorTimes> =
+            select_error_times(errors).into_model().all(&self.write_executor()).await?;
+        Ok(times.into_iter().map(|group_times| (group_times.group_id, group_times)).collect())
     }
 
     /// Deletes the hidden groups that have no errors left.
@@ -492,21 +492,22 @@ impl AccountStore {
         let hidden = self.select_with_hidden::<error_group::Entity>().filter(Column::HiddenAt.is_not_null());
         let hidden: Vec<ErrorGroupId> =
             hidden.select_only().column(Column::Id).into_tuple().all(&self.write_executor()).await?;
-        for some in hidden.chunks(MAX_GROUPS_PER_STATEMENT) {
-            let left: Vec<ErrorGroupId> = self
+        for chunk in hidden.chunks(MAX_GROUPS_PER_STATEMENT) {
+            let groups_with_errors: Vec<ErrorGroupId> = self
                 .select_with_hidden::<error_occurrence::Entity>()
                 .select_only()
                 .column(error_occurrence::Column::GroupId)
                 .distinct()
-                .filter(error_occurrence::Column::GroupId.is_one_of(some.iter().copied()))
+                .filter(error_occurrence::Column::GroupId.is_one_of(chunk.iter().copied()))
                 .into_tuple()
                 .all(&self.write_executor())
                 .await?;
-            let left: HashSet<ErrorGroupId> = left.into_iter().collect();
-            let of_none: Vec<ErrorGroupId> = some.iter().copied().filter(|id| !left.contains(id)).collect();
-            if !of_none.is_empty() {
-                let gone = self.delete_with_hidden::<error_group::Entity>();
-                gone.filter(Column::Id.is_one_of(of_none)).exec(&self.write_executor()).await?;
+            let groups_with_errors: HashSet<ErrorGroupId> = groups_with_errors.into_iter().collect();
+            let empty_groups: Vec<ErrorGroupId> =
+                chunk.iter().copied().filter(|id| !groups_with_errors.contains(id)).collect();
+            if !empty_groups.is_empty() {
+                let groups = self.delete_with_hidden::<error_group::Entity>();
+                groups.filter(Column::Id.is_one_of(empty_groups)).exec(&self.write_executor()).await?;
             }
         }
         Ok(())
@@ -556,23 +557,23 @@ impl AccountStore {
         condition: Condition,
         limit: u64,
     ) -> Result<u64, StoreError> {
-        let of_cluster = E::CLUSTER_ID.expect("the table is one of clusters");
+        let cluster_id = E::CLUSTER_ID.expect("the table is one of clusters");
         let key = || E::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column);
-        let some = self.select_with_hidden::<E>().select_only().columns(key());
-        let some = some.filter(of_cluster.eq(cluster)).filter(condition).limit(limit).into_query();
-        let names = Expr::tuple(key().map(|column| Expr::col(column.as_column_ref())));
+        let batch = self.select_with_hidden::<E>().select_only().columns(key());
+        let batch = batch.filter(cluster_id.eq(cluster)).filter(condition).limit(limit).into_query();
+        let row_key = Expr::tuple(key().map(|column| Expr::col(column.as_column_ref())));
         // The cluster is repeated, so that only its range of the table is read.
-        let remove = self.delete_with_hidden::<E>().filter(of_cluster.eq(cluster));
-        Ok(remove.filter(names.in_subquery(some)).exec(&self.write_executor()).await?.rows_affected)
+        let remove = self.delete_with_hidden::<E>().filter(cluster_id.eq(cluster));
+        Ok(remove.filter(row_key.in_subquery(batch)).exec(&self.write_executor()).await?.rows_affected)
     }
 
-    fn quarantined(&self, token: &str) -> Select<Entity> {
-        let of_token = self.select::<Entity>().filter(Column::TokenIdentifier.eq(token));
-        of_token.filter(Column::State.eq(State::Quarantined))
+    fn quarantined_removals(&self, token: &str) -> Select<Entity> {
+        let removals_of_token = self.select::<Entity>().filter(Column::TokenIdentifier.eq(token));
+        removals_of_token.filter(Column::State.eq(State::Quarantined))
     }
 
     pub(crate) fn quarantined_ids(&self, token: &str) -> SelectStatement {
-        self.quarantined(token).select_only().column(Column::ClusterId).into_query()
+        self.quarantined_removals(token).select_only().column(Column::ClusterId).into_query()
     }
 }
 
@@ -596,7 +597,7 @@ impl SystemStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster_removal.due", skip_all)]
     pub async fn removals_due(&self) -> Result<Vec<DueRemoval>, StoreError> {
-        let due = Entity::find()
+        let removals = Entity::find()
             .select_only()
             .column(Column::AccountId)
             .column_as(Column::ClusterId.min(), "cluster_id")
@@ -606,6 +607,6 @@ impl SystemStore {
             .group_by(Column::AccountId)
             .order_by_asc(Column::AccountId)
             .limit(ACCOUNTS);
-        Ok(due.into_model().all(&self.pools.reader).await?)
+        Ok(removals.into_model().all(&self.pools.reader).await?)
     }
 }

@@ -57,23 +57,23 @@ impl TagFilter {
 /// Selects the tags of a cluster that match one of some patterns.
 fn select_matching_tags(account: AccountId, patterns: &[TagPattern]) -> SelectStatement {
     let column = |column: Column| Expr::col((Entity, column));
-    let meant = patterns.iter().fold(Condition::any(), |any, pattern| {
+    let condition = patterns.iter().fold(Condition::any(), |alternatives, pattern| {
         let key = column(Column::Key).eq(pattern.key.as_str());
-        any.add(match &pattern.value {
+        alternatives.add(match &pattern.value {
             Some(value) => key.and(column(Column::Value).eq(value.as_str())),
             None => key,
         })
     });
     // A condition without parts would be true.
-    let meant =
-        if patterns.is_empty() { Condition::all().add(Column::Key.is_one_of([""; 0])) } else { meant };
+    let condition =
+        if patterns.is_empty() { Condition::all().add(Column::Key.is_one_of([""; 0])) } else { condition };
     Query::select()
         .expr(Expr::val(1))
         .from(Entity)
         // Citus finds the node of a table that may have no row only by a constant value of the account.
         .and_where(column(Column::AccountId).eq(account.0))
         .and_where(column(Column::ClusterId).equals((cluster::Entity, cluster::Column::Id)))
-        .cond_where(meant)
+        .cond_where(condition)
         .take()
 }
 
@@ -88,15 +88,15 @@ impl AccountStore {
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, Vec<Tag>>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
-        let mut found: HashMap<ClusterId, Vec<Tag>> = HashMap::new();
+        let mut tags_by_cluster: HashMap<ClusterId, Vec<Tag>> = HashMap::new();
         for row in select.order_by_asc(Column::ClusterId).all(&self.read_executor()).await? {
-            found.entry(row.cluster_id).or_default().push(Tag::stored(row.key, row.value));
+            tags_by_cluster.entry(row.cluster_id).or_default().push(Tag::stored(row.key, row.value));
         }
         // Sorted here, because the database's order of texts depends on its language.
-        for tags in found.values_mut() {
+        for tags in tags_by_cluster.values_mut() {
             tags.sort();
         }
-        Ok(found)
+        Ok(tags_by_cluster)
     }
 
     /// Returns the tags of one cluster.
@@ -132,11 +132,11 @@ impl AccountStore {
                     // An idle policy may have exempted the cluster for a tag that it no longer has.
                     store.restart_idle_count(cluster, now).await?;
                 }
-                let written = tags.iter().map(|tag| match tag.value() {
+                let tag_texts = tags.iter().map(|tag| match tag.value() {
                     Some(value) => format!("{}={value}", tag.key()),
                     None => tag.key().to_owned(),
                 });
-                let detail = json!({ "tags": written.collect::<Vec<_>>() });
+                let detail = json!({ "tags": tag_texts.collect::<Vec<_>>() });
                 let entry = Entry::done(Action::SetClusterTags, Target::Cluster(cluster), detail);
                 store.record_audit_entry(entry).await?;
                 let rows = tags.into_iter().map(|tag| Model {

@@ -46,7 +46,7 @@ pub(crate) fn lies_in(time: impl ColumnTrait, (from, to): TimeRange) -> Conditio
 }
 
 /// The largest number of clusters that a query reads one by one.
-const MAX_FEW: u64 = 500;
+const MAX_LISTED_CLUSTERS: u64 = 500;
 
 impl AccountStore {
     /// Returns the rows whose time is in a range.
@@ -76,9 +76,13 @@ impl AccountStore {
             return None;
         }
         let id = Expr::col((cluster::Entity, cluster::Column::Id));
-        let of_row = id.eq(Expr::col(cluster.as_column_ref()));
-        let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id).filter(of_row);
-        Some(Expr::exists(passing.into_query()))
+        let is_cluster_of_row = id.eq(Expr::col(cluster.as_column_ref()));
+        let matching_clusters = self
+            .filtered_clusters(filter)
+            .select_only()
+            .column(cluster::Column::Id)
+            .filter(is_cluster_of_row);
+        Some(Expr::exists(matching_clusters.into_query()))
     }
 
     /// Returns the clusters that pass a filter, for queries that read clusters one by one. `None` if all
@@ -95,16 +99,16 @@ impl AccountStore {
         if *filter == ClusterFilter::default() {
             return Ok(None);
         }
-        let passing = self.filtered_clusters(filter).select_only().column(cluster::Column::Id);
-        let found: Vec<ClusterId> =
-            passing.limit(MAX_FEW + 1).into_tuple().all(&self.read_executor()).await?;
-        if found.len() as u64 > MAX_FEW {
+        let matching_clusters = self.filtered_clusters(filter).select_only().column(cluster::Column::Id);
+        let ids: Vec<ClusterId> =
+            matching_clusters.limit(MAX_LISTED_CLUSTERS + 1).into_tuple().all(&self.read_executor()).await?;
+        if ids.len() as u64 > MAX_LISTED_CLUSTERS {
             return Err(StoreError::TooLarge(
                 "more than 500 clusters match 'clusters': narrow the filter, or omit it for all clusters of \
                  the account",
             ));
         }
-        Ok(Some(found))
+        Ok(Some(ids))
     }
 
     /// Returns the clusters that pass a filter and are known to have existed in a time range, by their own
@@ -126,17 +130,17 @@ impl AccountStore {
         select
     }
 
-    /// Counts the rows of a statement, up to `most`.
+    /// Counts the rows of a statement, up to `max_rows`.
     pub(crate) async fn count_up_to<E: EntityTrait>(
         &self,
         select: Select<E>,
-        most: u64,
+        max_rows: u64,
     ) -> Result<u64, StoreError> {
-        let counted = Query::select()
+        let statement = Query::select()
             .expr_as(Func::count(Expr::cust("*")), Alias::new("count"))
-            .from_subquery(select.limit(most).into_query(), Alias::new("some"))
+            .from_subquery(select.limit(max_rows).into_query(), Alias::new("some"))
             .take();
-        let Some(row) = self.read_executor().query_one(&counted).await? else { return Ok(0) };
+        let Some(row) = self.read_executor().query_one(&statement).await? else { return Ok(0) };
         let count: i64 = row.try_get("", "count")?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
@@ -159,8 +163,8 @@ mod tests {
             (key(30), key(5), true, (Some(10), Some(20))),
         ] {
             let request = PageRequest { after, before, ..PageRequest::from(End::First, 1) };
-            let unsaid = remaining_range((Some(10), Some(20)), descending, &request);
-            assert_eq!(unsaid, expected, "{request:?} {descending}");
+            let remaining = remaining_range((Some(10), Some(20)), descending, &request);
+            assert_eq!(remaining, expected, "{request:?} {descending}");
         }
     }
 }

@@ -42,8 +42,8 @@ impl AccountStore {
         &self,
         ids: &[(ClusterId, EnvironmentId)],
     ) -> Result<Vec<Model>, StoreError> {
-        let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
+        let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
     }
 
     /// Counts the workers and clients of each cluster by environment. Clusters without any are missing.

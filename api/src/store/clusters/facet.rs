@@ -92,21 +92,21 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.facet.states", skip_all)]
     pub async fn cluster_states(&self, filter: &ClusterFilter) -> Result<Vec<(State, i64)>, StoreError> {
-        let in_states = |states: &[State]| {
+        let count_in_states = |states: &[State]| {
             self.filtered_clusters(&ClusterFilter { states: Some(states.to_vec()), ..filter.clone() })
                 .select_only()
         };
-        let (reporting, ended): (Vec<State>, Vec<State>) =
+        let (running_states, ended_states): (Vec<State>, Vec<State>) =
             State::ALL.into_iter().partition(|state| state.status() == cluster::Status::Running);
         // An index has the status, so that ended clusters, the most, are counted without being read.
-        let statement = in_states(&ended)
+        let statement = count_in_states(&ended_states)
             .expr_as(Expr::col((cluster::Entity, Column::Status)), VALUE)
             .expr_as(count_rows(), COUNT)
             .group_by(Column::Status)
             .into_query()
             .union(
                 UnionType::All,
-                in_states(&reporting)
+                count_in_states(&running_states)
                     .expr_as(running_state_name(), VALUE)
                     .expr_as(count_rows(), COUNT)
                     // The position of the column: a repeated expression would bind its values a second time.
@@ -137,7 +137,7 @@ impl AccountStore {
         limit: u64,
     ) -> Result<Facet<user::Model>, StoreError> {
         let member = |column: membership::Column| Expr::col((membership::Entity, column));
-        let counted = self
+        let clusters_by_user = self
             .filtered_clusters(&ClusterFilter { users: None, ..filter.clone() })
             .select_only()
             .column(Column::UserId)
@@ -152,7 +152,7 @@ impl AccountStore {
             )
             .column(("counted", COUNT))
             .expr_as(Expr::cust(VALUES), TOTAL)
-            .from_subquery(counted, "counted")
+            .from_subquery(clusters_by_user, "counted")
             .inner_join(
                 membership::Entity,
                 member(membership::Column::AccountId)
@@ -260,7 +260,7 @@ impl AccountStore {
         Facet::read(&rows, |row| Ok(row.try_get("", VALUE)?))
     }
 
-    /// Returns the most frequent exception types of groups of errors. The filter's types do not count.
+    /// Returns the most frequent exception types of error groups. The filter's types do not count.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -305,19 +305,23 @@ impl AccountStore {
     #[tracing::instrument(name = "store.facet.log_levels", skip_all)]
     pub async fn log_levels(
         &self,
-        of: &FacetRows<LogParent, AccountLogs>,
+        rows: &FacetRows<LogParent, AccountLogs>,
         limit: u64,
     ) -> Result<Facet<String>, StoreError> {
         use log_line::{Column, Entity};
         let without_levels = |filter: &LogFilter| LogFilter { levels: None, ..filter.clone() };
-        let (at, lines, condition) = match of {
-            FacetRows::OfCluster(of) => {
-                let lines = Condition::all().add(Column::ClusterId.eq(of.cluster));
-                (of.at, lines, without_levels(&of.filter).condition())
+        let (at, lines, condition) = match rows {
+            FacetRows::OfCluster(rows) => {
+                let lines = Condition::all().add(Column::ClusterId.eq(rows.cluster));
+                (rows.at, lines, without_levels(&rows.filter).condition())
             }
-            FacetRows::OfAccount(of) => {
-                let filter = without_levels(&of.filter);
-                (of.at, Condition::all(), self.account_logs(&AccountLogs { filter, ..of.clone() }))
+            FacetRows::OfAccount(rows) => {
+                let filter = without_levels(&rows.filter);
+                (
+                    rows.at,
+                    Condition::all(),
+                    self.account_log_condition(&AccountLogs { filter, ..rows.clone() }),
+                )
             }
         };
         let columns = [Column::ClusterId, Column::Level, Column::Source, Column::WorkerId];
@@ -332,16 +336,16 @@ impl AccountStore {
     #[tracing::instrument(name = "store.facet.counts_all_log_lines", skip_all)]
     pub async fn counts_all_log_lines(
         &self,
-        of: &FacetRows<LogParent, AccountLogs>,
+        rows: &FacetRows<LogParent, AccountLogs>,
     ) -> Result<bool, StoreError> {
         use log_line::{Column, Entity};
-        let (at, cluster) = match of {
-            FacetRows::OfCluster(of) => (of.at, Some(of.cluster)),
-            FacetRows::OfAccount(of) => (of.at, None),
+        let (at, cluster) = match rows {
+            FacetRows::OfCluster(rows) => (rows.at, Some(rows.cluster)),
+            FacetRows::OfAccount(rows) => (rows.at, None),
         };
         let lines = self.select_in_range::<Entity>(Column::LoggedAt, at);
-        let of_cluster = cluster.map(|cluster| Column::ClusterId.eq(cluster));
-        self.fits_facet(lines.filter(Condition::all().add_option(of_cluster)), Column::Id).await
+        let is_of_cluster = cluster.map(|cluster| Column::ClusterId.eq(cluster));
+        self.fits_facet(lines.filter(Condition::all().add_option(is_of_cluster)), Column::Id).await
     }
 
     /// Returns the most frequent topics of events. The filter's topics do not count. Of all clusters, an
@@ -353,16 +357,16 @@ impl AccountStore {
     #[tracing::instrument(name = "store.facet.event_topics", skip_all)]
     pub async fn event_topics(
         &self,
-        of: &FacetRows<EventParent, AccountEvents>,
+        rows: &FacetRows<EventParent, AccountEvents>,
         limit: u64,
     ) -> Result<Facet<String>, StoreError> {
         use event::{Column, Entity};
-        let newest = match of {
-            FacetRows::OfCluster(of) => {
-                let events = Condition::all().add(Column::ClusterId.eq(of.cluster));
-                self.newest_rows::<Entity>(Column::OccurredAt, of.at, events, &[Column::Topic])
+        let newest = match rows {
+            FacetRows::OfCluster(rows) => {
+                let events = Condition::all().add(Column::ClusterId.eq(rows.cluster));
+                self.newest_rows::<Entity>(Column::OccurredAt, rows.at, events, &[Column::Topic])
             }
-            FacetRows::OfAccount(of) => self.newest_events(of, 0).await?.0,
+            FacetRows::OfAccount(rows) => self.newest_events(rows, 0).await?.0,
         };
         self.count_newest(newest, Entity, Condition::all(), Column::Topic, limit).await
     }
@@ -374,44 +378,46 @@ impl AccountStore {
     #[tracing::instrument(name = "store.facet.counts_all_events", skip_all)]
     pub async fn counts_all_events(
         &self,
-        of: &FacetRows<EventParent, AccountEvents>,
+        rows: &FacetRows<EventParent, AccountEvents>,
     ) -> Result<bool, StoreError> {
         use event::{Column, Entity};
-        match of {
-            FacetRows::OfCluster(of) => {
-                let events = self.select_in_range::<Entity>(Column::OccurredAt, of.at);
-                self.fits_facet(events.filter(Column::ClusterId.eq(of.cluster)), Column::Id).await
+        match rows {
+            FacetRows::OfCluster(rows) => {
+                let events = self.select_in_range::<Entity>(Column::OccurredAt, rows.at);
+                self.fits_facet(events.filter(Column::ClusterId.eq(rows.cluster)), Column::Id).await
             }
-            FacetRows::OfAccount(of) => {
-                let (newest, most) = self.newest_events(of, 1).await?;
+            FacetRows::OfAccount(rows) => {
+                let (newest, max_per_cluster) = self.newest_events(rows, 1).await?;
                 let statement = Query::select()
                     .expr_as(Expr::col(Alias::new(RANK)).max(), VALUE)
                     .from_subquery(newest, Entity)
                     .take();
                 let row = self.read_executor().query_one(&statement).await?;
-                let place: Option<i64> = row.map(|row| row.try_get("", VALUE)).transpose()?.flatten();
-                Ok(place.is_none_or(|place| u64::try_from(place).is_ok_and(|place| place < most)))
+                let highest_rank: Option<i64> = row.map(|row| row.try_get("", VALUE)).transpose()?.flatten();
+                Ok(highest_rank.is_none_or(|highest_rank| {
+                    u64::try_from(highest_rank).is_ok_and(|highest_rank| highest_rank < max_per_cluster)
+                }))
             }
         }
     }
 
-    /// Returns the newest events of each cluster that passes a filter, and `more` than a facet counts. The
-    /// second value is the largest number of events of one cluster.
+    /// Returns the newest events of each cluster that passes a filter: as many as a facet counts, and
+    /// `additional` ones. The second value is the largest number of events of one cluster.
     async fn newest_events(
         &self,
-        of: &AccountEvents,
-        more: u64,
+        filter: &AccountEvents,
+        additional: u64,
     ) -> Result<(SelectStatement, u64), StoreError> {
-        let (clusters, count) = self.few_clusters_of_events(of).await?;
-        let most = ROWS_PER_FACET / max(count, 1) + more;
+        let (clusters, count) = self.select_event_clusters(filter).await?;
+        let max_per_cluster = ROWS_PER_FACET / max(count, 1) + additional;
         let sort = EventSort::OldestOfAllFirst;
-        let request = PageRequest::from(End::Last, most);
-        let events = self.select_in_range::<event::Entity>(event::Column::OccurredAt, of.at);
-        let of_cluster = Expr::col((event::Entity, event::Column::ClusterId))
-            .eq(Expr::col((crate::store::telemetry::event::THERE, Column::Id)));
-        let list = numbered(events.filter(of_cluster), sort, most, &request);
+        let request = PageRequest::from(End::Last, max_per_cluster);
+        let events = self.select_in_range::<event::Entity>(event::Column::OccurredAt, filter.at);
+        let is_of_cluster = Expr::col((event::Entity, event::Column::ClusterId))
+            .eq(Expr::col((crate::store::telemetry::event::LISTED_CLUSTERS, Column::Id)));
+        let list = numbered(events.filter(is_of_cluster), sort, max_per_cluster, &request);
         let clusters = clusters.limit(MAX_CLUSTERS).into_query();
-        Ok((self.select_for_each_cluster(clusters, list, sort, &request), most))
+        Ok((self.select_for_each_cluster(clusters, list, sort, &request), max_per_cluster))
     }
 
     /// Selects the newest rows in a range of time, in a subquery that keeps the name of the table.

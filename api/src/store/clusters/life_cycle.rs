@@ -28,18 +28,19 @@ pub(crate) const BATCH: usize = 500;
 
 /// The condition for clusters in one of the given states. The status is a range of an index. For running
 /// clusters, the rest of the state is read from their rows.
-pub(crate) fn in_states(states: &[State]) -> Condition {
+pub(crate) fn states_condition(states: &[State]) -> Condition {
     let statuses: BTreeSet<String> = states.iter().map(|state| state.status().to_value()).collect();
-    let reporting = |state: &&State| state.status() == Status::Running;
-    let all = State::ALL.iter().filter(reporting).count();
-    let wanted: BTreeSet<State> = states.iter().filter(reporting).copied().collect();
+    let is_running = |state: &&State| state.status() == Status::Running;
+    let running_state_count = State::ALL.iter().filter(is_running).count();
+    let wanted_states: BTreeSet<State> = states.iter().filter(is_running).copied().collect();
     let mut condition = Condition::all();
-    if !wanted.is_empty() && wanted.len() < all {
-        let others = (statuses.len() > 1).then(|| Column::Status.ne(Status::Running));
-        condition =
-            condition.add(wanted.into_iter().fold(Condition::any().add_option(others), |any, state| {
-                any.add(running_state_condition(state))
-            }));
+    if !wanted_states.is_empty() && wanted_states.len() < running_state_count {
+        let has_ended = (statuses.len() > 1).then(|| Column::Status.ne(Status::Running));
+        condition = condition.add(
+            wanted_states.into_iter().fold(Condition::any().add_option(has_ended), |alternatives, state| {
+                alternatives.add(running_state_condition(state))
+            }),
+        );
     }
     condition.add(Column::Status.is_one_of(statuses))
 }
@@ -47,9 +48,9 @@ pub(crate) fn in_states(states: &[State]) -> Condition {
 /// Returns the name of the state of a cluster that reports, as [`State::of`] defines it.
 pub(crate) fn running_state_name() -> Expr {
     let name = |state: State| Expr::cust(format!("'{}'", state.name()));
-    let begin = CaseStatement::new();
-    let others = [State::Closing, State::Starting, State::Idle];
-    let cases = others.into_iter().fold(begin, |cases, state| {
+    let empty_case = CaseStatement::new();
+    let other_states = [State::Closing, State::Starting, State::Idle];
+    let cases = other_states.into_iter().fold(empty_case, |cases, state| {
         cases.case(Condition::all().add(running_state_condition(state)), name(state))
     });
     cases.finally(name(State::Running)).into()
@@ -57,14 +58,14 @@ pub(crate) fn running_state_name() -> Expr {
 
 /// The condition for a state of clusters that report, as [`State::of`] defines it.
 fn running_state_condition(state: State) -> Condition {
-    let untried = Condition::any()
+    let has_not_worked = Condition::any()
         .add(Column::TotalWorkers.eq(0))
         .add(Condition::all().add(Column::TotalTasks.eq(0)).add(Column::IdleSince.is_not_null()));
-    let starting = Condition::all().add(Column::DurationMs.lt(STARTING_MS)).add(untried);
-    let wanted = Column::DesiredState.eq(DesiredState::Running);
-    let ready = Condition::all().add(wanted.clone()).add(starting.clone().not());
+    let starting = Condition::all().add(Column::DurationMs.lt(STARTING_MS)).add(has_not_worked);
+    let is_to_run = Column::DesiredState.eq(DesiredState::Running);
+    let ready = Condition::all().add(is_to_run.clone()).add(starting.clone().not());
     match state {
-        State::Starting => starting.add(wanted),
+        State::Starting => starting.add(is_to_run),
         State::Running => ready.add(Column::IdleSince.is_null()),
         State::Idle => ready.add(Column::IdleSince.is_not_null()),
         State::Closing => Condition::all().add(Column::DesiredState.eq(DesiredState::Stopped)),
@@ -159,12 +160,14 @@ impl SystemStore {
         let Some(row) = Entity::find_by_id(key).lock_exclusive().one(&transaction).await? else {
             return Ok(None);
         };
-        let seen = row.last_seen_at.timestamp_millis();
-        let (since, now) = (watching_since.timestamp_millis(), now.timestamp_millis());
-        if row.status != Status::Running || !is_lost(seen, row.interval_seconds, since, now) {
+        let last_seen_ms = row.last_seen_at.timestamp_millis();
+        let (watching_since_ms, now_ms) = (watching_since.timestamp_millis(), now.timestamp_millis());
+        if row.status != Status::Running
+            || !is_lost(last_seen_ms, row.interval_seconds, watching_since_ms, now_ms)
+        {
             return Ok(None);
         }
-        let changed_at = now.max(row.changed_at + 1);
+        let changed_at = now_ms.max(row.changed_at + 1);
         Entity::update_many()
             .col_expr(Column::Status, Expr::val(Status::Lost))
             .col_expr(Column::EndedKey, Expr::val(row.reported_at.timestamp_millis()))

@@ -63,8 +63,15 @@ impl AccountStore {
         sort: ThreadChangeSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
-        multi_list::fetch_pages(&self.read_executor(), clusters.iter().map(of).collect(), sort, request).await
+        let select_changes =
+            |cluster: &ClusterId| self.select::<Entity>().filter(Column::ClusterId.eq(*cluster));
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            clusters.iter().map(select_changes).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     /// Returns the number of changes of each cluster's size. Clusters without changes are missing from

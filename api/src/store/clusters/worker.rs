@@ -69,17 +69,17 @@ pub struct WorkerParent {
 
 impl WorkerParent {
     fn condition(self) -> Condition {
-        let all = Condition::all().add(Column::ClusterId.eq(self.cluster));
+        let condition = Condition::all().add(Column::ClusterId.eq(self.cluster));
         match self.alive {
-            Some(true) => all.add(Column::EndedAt.is_null()),
-            Some(false) => all.add(Column::EndedAt.is_not_null()),
-            None => all,
+            Some(true) => condition.add(Column::EndedAt.is_null()),
+            Some(false) => condition.add(Column::EndedAt.is_not_null()),
+            None => condition,
         }
     }
 }
 
 /// The condition for workers that died.
-fn died() -> Expr {
+fn has_died() -> Expr {
     Column::EndKind.is_one_of([WorkerEnd::Memory, WorkerEnd::Lost])
 }
 
@@ -95,8 +95,14 @@ impl AccountStore {
         sort: WorkerSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &WorkerParent| self.select::<Entity>().filter(parent.condition());
-        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
+        let select_workers = |parent: &WorkerParent| self.select::<Entity>().filter(parent.condition());
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            parents.iter().map(select_workers).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     /// Returns the number of workers of each parent. Parents without workers may be missing from the
@@ -122,8 +128,8 @@ impl AccountStore {
             .into_tuple()
             .all(&self.read_executor())
             .await?;
-        let counts = rows.into_iter().flat_map(|(cluster, all, left)| {
-            [(None, all), (Some(true), all - left), (Some(false), left)]
+        let counts = rows.into_iter().flat_map(|(cluster, total, departed)| {
+            [(None, total), (Some(true), total - departed), (Some(false), departed)]
                 .map(|(alive, count)| (WorkerParent { cluster, alive }, count))
         });
         Ok(counts.collect())
@@ -140,11 +146,11 @@ impl AccountStore {
         clusters: &[ClusterId],
         limit: u64,
     ) -> Result<Vec<Vec<Model>>, StoreError> {
-        let of = |cluster: &ClusterId| {
-            self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died())
+        let select_dead_workers = |cluster: &ClusterId| {
+            self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(has_died())
         };
         let request = PageRequest::from(End::Last, limit);
-        let selects = clusters.iter().map(of).collect();
+        let selects = clusters.iter().map(select_dead_workers).collect();
         let pages =
             multi_list::fetch_pages(&self.read_executor(), selects, WorkerSort::OldestFirst, &request)
                 .await?;
@@ -157,8 +163,8 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.worker.by_id", skip_all)]
     pub async fn workers_by_id(&self, ids: &[(ClusterId, WorkerId)]) -> Result<Vec<Model>, StoreError> {
-        let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
+        let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
     }
 
     /// Returns the connected workers of a cluster, at most `limit`, the latest to join.
@@ -178,8 +184,8 @@ impl AccountStore {
     }
 
     /// Returns the functions of the tasks that workers were processing when they died, by cluster: of each
-    /// worker its counts, or `None` if they are unknown. Of each cluster at most `each` workers, the last
-    /// to end. Clusters without such workers are missing.
+    /// worker its counts, or `None` if they are unknown. Of each cluster at most `max_per_cluster` workers,
+    /// the last to end. Clusters without such workers are missing.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -187,22 +193,23 @@ impl AccountStore {
     pub async fn functions_of_dead_workers(
         &self,
         clusters: &[ClusterId],
-        each: u64,
+        max_per_cluster: u64,
     ) -> Result<HashMap<ClusterId, Vec<Option<Counts>>>, StoreError> {
         // One arm of the union per cluster, each with a limit of its own.
         let arms = clusters.iter().map(|cluster| {
-            let select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(died());
+            let select = self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(has_died());
             let select = select.select_only().columns([Column::ClusterId, Column::ProcessingFunctions]);
-            let select = select.order_by_desc(Column::EndedAt).order_by_desc(Column::Id).limit(each);
+            let select =
+                select.order_by_desc(Column::EndedAt).order_by_desc(Column::Id).limit(max_per_cluster);
             select.into_query()
         });
         let Some(statement) = multi_list::union_all(arms) else { return Ok(HashMap::new()) };
-        let mut found: HashMap<ClusterId, Vec<Option<Counts>>> = HashMap::new();
+        let mut functions_by_cluster: HashMap<ClusterId, Vec<Option<Counts>>> = HashMap::new();
         for row in self.read_executor().query_all(&statement).await? {
             let (cluster, functions) = row.try_get_many_by_index()?;
-            found.entry(cluster).or_default().push(functions);
+            functions_by_cluster.entry(cluster).or_default().push(functions);
         }
-        Ok(found)
+        Ok(functions_by_cluster)
     }
 
     /// Upserts the workers of a report.

@@ -104,17 +104,18 @@ impl AccountStore {
         // Sorted by hash, for the reasons above.
         let hashes: BTreeSet<&str> = hashes.map(Digest::as_str).take(MAX_TOUCHED).collect();
         let hashes: Vec<&str> = hashes.into_iter().collect();
-        for some in hashes.chunks(HASHES) {
-            let older = || {
-                let of_them = self.select::<Entity>().filter(Column::Hash.is_one_of(some.iter().copied()));
-                let older = of_them.filter(Column::LastUsedAt.lt(today)).order_by_asc(Column::Hash);
-                older.select_only().column(Column::Hash)
+        for chunk in hashes.chunks(HASHES) {
+            let select_unused_today = || {
+                let snippets = self.select::<Entity>().filter(Column::Hash.is_one_of(chunk.iter().copied()));
+                let select_unused_today =
+                    snippets.filter(Column::LastUsedAt.lt(today)).order_by_asc(Column::Hash);
+                select_unused_today.select_only().column(Column::Hash)
             };
-            if older().into_tuple::<String>().one(&self.write_executor()).await?.is_none() {
+            if select_unused_today().into_tuple::<String>().one(&self.write_executor()).await?.is_none() {
                 continue;
             }
             let locked: Vec<String> =
-                older().lock_exclusive().into_tuple().all(&self.write_executor()).await?;
+                select_unused_today().lock_exclusive().into_tuple().all(&self.write_executor()).await?;
             let touched = self.update::<Entity>().col_expr(Column::LastUsedAt, Expr::val(today));
             touched.filter(Column::Hash.is_one_of(locked)).exec(&self.write_executor()).await?;
         }

@@ -19,7 +19,7 @@ use sea_orm::{
 use super::{code_snippet::to_stored_stacks, task_group::used_by};
 use crate::{
     domain::{
-        answer::ComputationStates,
+        answer::ComputationStateCount,
         report::{ComputationReport, ComputationShareReport},
         validated::UnixTime,
     },
@@ -181,13 +181,15 @@ impl AccountStore {
     #[tracing::instrument(name = "store.computation.page", skip_all)]
     pub async fn account_computation_page(
         &self,
-        of: &AccountComputations,
+        filter: &AccountComputations,
         sort: ComputationSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self
-            .select_in_range(Column::StartedAt, remaining_range(of.started_in, sort.descending(), request));
-        scan_page(&self.read_executor(), select, self.account_computations(of), sort, request).await
+        let select = self.select_in_range(
+            Column::StartedAt,
+            remaining_range(filter.started_in, sort.descending(), request),
+        );
+        scan_page(&self.read_executor(), select, self.account_computations(filter), sort, request).await
     }
 
     /// Counts the computations of all clusters that pass a filter.
@@ -195,17 +197,17 @@ impl AccountStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.count", skip_all)]
-    pub async fn account_computation_count(&self, of: &AccountComputations) -> Result<u64, StoreError> {
-        let all = self
-            .select_in_range::<Entity>(Column::StartedAt, of.started_in)
-            .filter(self.account_computations(of));
-        Ok(all.count(&self.read_executor()).await?)
+    pub async fn account_computation_count(&self, filter: &AccountComputations) -> Result<u64, StoreError> {
+        let computations = self
+            .select_in_range::<Entity>(Column::StartedAt, filter.started_in)
+            .filter(self.account_computations(filter));
+        Ok(computations.count(&self.read_executor()).await?)
     }
 
-    fn account_computations(&self, of: &AccountComputations) -> Condition {
+    fn account_computations(&self, filter: &AccountComputations) -> Condition {
         Condition::all()
-            .add_option(of.states.as_ref().map(|states| Column::State.is_one_of(states.iter().copied())))
-            .add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
+            .add_option(filter.states.as_ref().map(|states| Column::State.is_one_of(states.iter().copied())))
+            .add_option(self.cluster_condition(&filter.clusters, Column::ClusterId))
     }
 
     /// Returns the totals of each computation. Computations without task groups are missing.
@@ -229,16 +231,16 @@ impl AccountStore {
             .group_by(link::Column::ClusterId)
             .group_by(link::Column::ComputationId);
         // The computation's share if several computations use the group, and the whole group otherwise.
-        let part = |column: Group| {
+        let counted_value = |column: Group| {
             let share = Expr::col(("computation_shares", column.as_str()));
             Func::coalesce([share, Expr::col((task_group::Entity, column))])
         };
         for column in WHOLE {
-            let sum = sum_of_values(self.backend(), part(column).into());
+            let sum = sum_of_values(self.backend(), counted_value(column).into());
             select = select.expr_as(sum, column.as_str());
         }
         for column in [Group::ComputeSeconds, Group::TransferSeconds] {
-            select = select.expr_as(Func::sum(part(column)), column.as_str());
+            select = select.expr_as(Func::sum(counted_value(column)), column.as_str());
         }
         let joint = Expr::cust("CASE WHEN computation_shares.joint THEN 1 ELSE 0 END");
         select = select.expr_as(Func::cast_as(Func::sum(joint), "bigint"), "joint");
@@ -257,12 +259,18 @@ impl AccountStore {
         sort: ComputationSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &ComputationParent| {
+        let select_computations = |parent: &ComputationParent| {
             let (from, to) = parent.during;
             let (_, to) = remaining_range((None, to), sort.descending(), request);
             self.select::<Entity>().filter(Column::ClusterId.eq(parent.cluster)).filter(ran_in((from, to)))
         };
-        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            parents.iter().map(select_computations).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     /// Returns a slice of the computations of a cluster, the latest start first.
@@ -305,8 +313,8 @@ impl AccountStore {
                 .into_tuple()
                 .all(&self.read_executor())
                 .await?;
-            let of_parent = |(cluster, count)| (ComputationParent { cluster, during }, count);
-            counts.extend(rows.into_iter().map(of_parent));
+            let with_parent = |(cluster, count)| (ComputationParent { cluster, during }, count);
+            counts.extend(rows.into_iter().map(with_parent));
         }
         Ok(counts)
     }
@@ -319,7 +327,7 @@ impl AccountStore {
     pub async fn computation_states(
         &self,
         clusters: &[ClusterId],
-    ) -> Result<HashMap<ClusterId, Vec<ComputationStates>>, StoreError> {
+    ) -> Result<HashMap<ClusterId, Vec<ComputationStateCount>>, StoreError> {
         let rows: Vec<(ClusterId, State, i64, Timestamp)> = self
             .select::<Entity>()
             .select_only()
@@ -332,25 +340,26 @@ impl AccountStore {
             .into_tuple()
             .all(&self.read_executor())
             .await?;
-        let mut found: HashMap<ClusterId, Vec<ComputationStates>> = HashMap::new();
-        for (cluster, state, count, last) in rows {
-            let states = ComputationStates { state, count, last_started_at: last.0 };
-            found.entry(cluster).or_default().push(states);
+        let mut states_by_cluster: HashMap<ClusterId, Vec<ComputationStateCount>> = HashMap::new();
+        for (cluster, state, count, last_started_at) in rows {
+            let states = ComputationStateCount { state, count, last_started_at: last_started_at.0 };
+            states_by_cluster.entry(cluster).or_default().push(states);
         }
-        Ok(found)
+        Ok(states_by_cluster)
     }
 
-    /// Returns the newest computations in a state, at most `limit` of each cluster, in the order of `of`.
+    /// Returns the newest computations in a state, at most `limit` of each cluster, in the order of
+    /// `states`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.computation.newest_in_state", skip_all)]
     pub async fn newest_computations(
         &self,
-        of: &[(ClusterId, State)],
+        states: &[(ClusterId, State)],
         limit: u64,
     ) -> Result<Vec<Vec<Model>>, StoreError> {
-        let selects = of.iter().map(|(cluster, state)| {
+        let selects = states.iter().map(|(cluster, state)| {
             self.select::<Entity>().filter(Column::ClusterId.eq(*cluster)).filter(Column::State.eq(*state))
         });
         let request = PageRequest::from(End::First, limit);
@@ -368,8 +377,8 @@ impl AccountStore {
         &self,
         ids: &[(ClusterId, ComputationId)],
     ) -> Result<Vec<Model>, StoreError> {
-        let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
+        let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
     }
 
     /// Returns computations that are new or changed, in the order of their arrival.
@@ -379,14 +388,15 @@ impl AccountStore {
     #[tracing::instrument(name = "store.computation.arrived", skip_all)]
     pub async fn arrived_computations(
         &self,
-        of: &AccountComputations,
+        filter: &AccountComputations,
         arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::StartedAt, Column::Id);
         // A computation that changes now may have started at any time.
-        let arrivals: Vec<_> = arrivals.iter().map(|of| PendingChanges { since: None, ..*of }).collect();
-        let condition = self.account_computations(of);
+        let arrivals: Vec<_> =
+            arrivals.iter().map(|filter| PendingChanges { since: None, ..*filter }).collect();
+        let condition = self.account_computations(filter);
         self.fetch_in_arrival_order(&arrivals, columns, condition, ComputationSort::AsArrived, limit).await
     }
 

@@ -75,12 +75,12 @@ impl AccountStore {
         &self,
         sets: &[(ClusterId, &[SpanId])],
     ) -> Result<Vec<Table>, StoreError> {
-        let all = sets.iter().flat_map(|(cluster, spans)| spans.iter().map(|span| (*cluster, *span)));
-        let mut all: Vec<(ClusterId, SpanId)> = all.collect();
-        all.sort_unstable();
-        all.dedup();
+        let all_ids = sets.iter().flat_map(|(cluster, spans)| spans.iter().map(|span| (*cluster, *span)));
+        let mut all_ids: Vec<(ClusterId, SpanId)> = all_ids.collect();
+        all_ids.sort_unstable();
+        all_ids.dedup();
         let (mut labels, mut cells) = (CellReader::default(), HashMap::new());
-        for ids in all.chunks(MAX_IDS) {
+        for ids in all_ids.chunks(MAX_IDS) {
             let select = select_packed(self.select()).filter(one_of(Column::ClusterId, Column::SpanId, ids));
             let rows: Vec<PackedRow> = select.into_tuple().all(&self.read_executor()).await?;
             (labels, cells) = unpacked(rows, move |rows| {
@@ -126,35 +126,35 @@ impl AccountStore {
         let select =
             select_packed(self.select()).filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let select = select.order_by_asc(Column::ClusterId).order_by_asc(Column::SpanId).limit(MAX_ROWS);
-        let (mut labels, mut found) = (CellReader::default(), HashMap::<ClusterId, Table>::new());
+        let (mut labels, mut tables) = (CellReader::default(), HashMap::<ClusterId, Table>::new());
         let mut rows: Vec<PackedRow> = select.clone().into_tuple().all(&self.read_executor()).await?;
-        let mut read = 0;
+        let mut rows_read = 0;
         // The rows are read in parts, because clusters may have many.
         while let Some((cluster, span)) = rows.last().map(|(cluster, span, _)| (*cluster, *span)) {
-            let whole = (rows.len() as u64) < MAX_ROWS;
-            read += rows.len();
-            if read > MAX_READ {
+            let is_last_batch = (rows.len() as u64) < MAX_ROWS;
+            rows_read += rows.len();
+            if rows_read > MAX_READ {
                 return Err(StoreError::TooLarge("the clusters have too many spans: request fewer clusters"));
             }
-            (labels, found) = unpacked(rows, move |rows| {
+            (labels, tables) = unpacked(rows, move |rows| {
                 for (cluster, span, packed) in rows {
                     let cells = labels.read(&packed, span != NO_SPAN)?;
-                    found.entry(cluster).or_default().add(&cells);
+                    tables.entry(cluster).or_default().add(&cells);
                 }
-                Ok((labels, found))
+                Ok((labels, tables))
             })
             .await?;
-            if whole {
+            if is_last_batch {
                 break;
             }
             let same_cluster = Column::ClusterId.eq(cluster).and(Column::SpanId.gt(span));
-            let after = Column::ClusterId.gt(cluster).or(same_cluster);
-            rows = select.clone().filter(after).into_tuple().all(&self.read_executor()).await?;
+            let is_after = Column::ClusterId.gt(cluster).or(same_cluster);
+            rows = select.clone().filter(is_after).into_tuple().all(&self.read_executor()).await?;
         }
-        Ok(found)
+        Ok(tables)
     }
 
-    /// Returns the packed metrics of a cluster's spans in the order of their identifiers: at most `most`
+    /// Returns the packed metrics of a cluster's spans in the order of their identifiers: at most `limit`
     /// that follow `after`. [`NO_SPAN`] comes before all others. With a period, only of spans whose first
     /// tasks arrived in it.
     ///
@@ -166,7 +166,7 @@ impl AccountStore {
         cluster: ClusterId,
         enqueued_in: TimeRange,
         after: Option<SpanId>,
-        most: u64,
+        limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let mut select = self.select::<Entity>().filter(Column::ClusterId.eq(cluster));
         if let Some(after) = after {
@@ -180,7 +180,7 @@ impl AccountStore {
                 .column(span::Column::Id);
             select = select.filter(Column::SpanId.in_subquery(spans.into_query()));
         }
-        Ok(select.order_by_asc(Column::SpanId).limit(most).all(&self.read_executor()).await?)
+        Ok(select.order_by_asc(Column::SpanId).limit(limit).all(&self.read_executor()).await?)
     }
 
     /// Writes the fine metrics of a report.

@@ -44,12 +44,12 @@ impl AccountStore {
         &self,
         clusters: &[(ClusterId, Window)],
     ) -> Result<Vec<Found>, StoreError> {
-        let mut found: Vec<Found> =
+        let mut activities: Vec<Found> =
             clusters.iter().map(|(_, window)| Ok(ActivityBuckets::new(*window))).collect();
-        let mut places: HashMap<ClusterId, Vec<usize>> = HashMap::new();
+        let mut indexes: HashMap<ClusterId, Vec<usize>> = HashMap::new();
         let windows = || clusters.iter().enumerate().filter(|(_, (_, window))| !window.is_empty());
-        for (place, (cluster, _)) in windows() {
-            places.entry(*cluster).or_default().push(place);
+        for (index, (cluster, _)) in windows() {
+            indexes.entry(*cluster).or_default().push(index);
         }
         let mut ranges = Ranges::new(windows().map(|(_, (cluster, window))| (*cluster, window.chunks())));
         let mut bytes = 0;
@@ -57,14 +57,14 @@ impl AccountStore {
             let chunks = self.activity_chunks(&ranges).await?;
             for (cluster, started_at, data) in &chunks {
                 let activity = unpack(data).map_err(|damaged| StoreError::damaged(&damaged))?;
-                for place in places.get(cluster).into_iter().flatten() {
-                    let Ok(buckets) = &mut found[*place] else { continue };
-                    let before = buckets.bytes();
-                    let added = buckets.add(started_at.0, &activity);
-                    bytes += buckets.bytes() - before;
-                    if added.is_err() || bytes > MAX_BYTES {
+                for index in indexes.get(cluster).into_iter().flatten() {
+                    let Ok(buckets) = &mut activities[*index] else { continue };
+                    let previous_bytes = buckets.bytes();
+                    let result = buckets.add(started_at.0, &activity);
+                    bytes += buckets.bytes() - previous_bytes;
+                    if result.is_err() || bytes > MAX_BYTES {
                         bytes -= buckets.bytes();
-                        found[*place] = Err(TooManyFunctions);
+                        activities[*index] = Err(TooManyFunctions);
                     }
                 }
             }
@@ -73,7 +73,7 @@ impl AccountStore {
             // The next statement reads the chunks after the last one read.
             ranges.remove_through(*cluster, started_at.0);
         }
-        Ok(found)
+        Ok(activities)
     }
 
     /// Returns the first chunks of these ranges, in their order.
@@ -90,9 +90,9 @@ impl AccountStore {
                     .is_one_of(ranges.iter().map(|(cluster, ..)| cluster).collect::<BTreeSet<_>>()),
             )
             .filter(Column::StartedAt.between(first, last))
-            .filter(ranges.iter().fold(Condition::any(), |any, (cluster, first, last)| {
+            .filter(ranges.iter().fold(Condition::any(), |alternatives, (cluster, first, last)| {
                 let range = Column::StartedAt.between(first, last);
-                any.add(Condition::all().add(Column::ClusterId.eq(cluster)).add(range))
+                alternatives.add(Condition::all().add(Column::ClusterId.eq(cluster)).add(range))
             }))
             .order_by_asc(Column::ClusterId)
             .order_by_asc(Column::StartedAt)
@@ -107,20 +107,20 @@ impl AccountStore {
         cluster: ClusterId,
         reports: &[FunctionActivityReport],
     ) -> Result<(), StoreError> {
-        let mut new: BTreeMap<KeyTime, Activity> = BTreeMap::new();
+        let mut reported: BTreeMap<KeyTime, Activity> = BTreeMap::new();
         for report in reports {
-            let (start, first) = locate(report.minute.get());
-            new.entry(KeyTime(start)).or_default().add_minute(first, report);
+            let (start, first_interval) = locate(report.minute.get());
+            reported.entry(KeyTime(start)).or_default().add_minute(first_interval, report);
         }
-        new.retain(|_, activity| !activity.is_empty());
-        if new.is_empty() {
+        reported.retain(|_, activity| !activity.is_empty());
+        if reported.is_empty() {
             return Ok(());
         }
-        let mut stored = self.stored_activity(cluster, new.keys().copied().collect()).await?;
-        let mut changed = Vec::new();
-        for (started_at, new) in new {
-            if let Some(activity) = merge(stored.remove(&started_at).as_deref(), new) {
-                changed.push(Model {
+        let mut stored_chunks = self.stored_activity(cluster, reported.keys().copied().collect()).await?;
+        let mut changed_chunks = Vec::new();
+        for (started_at, reported) in reported {
+            if let Some(activity) = merge(stored_chunks.remove(&started_at).as_deref(), reported) {
+                changed_chunks.push(Model {
                     account_id: self.account_id(),
                     cluster_id: cluster,
                     started_at,
@@ -129,7 +129,7 @@ impl AccountStore {
                 });
             }
         }
-        self.insert::<Entity>(changed, &replace::<Entity>()).await?;
+        self.insert::<Entity>(changed_chunks, &replace::<Entity>()).await?;
         Ok(())
     }
 
@@ -147,11 +147,11 @@ impl AccountStore {
     }
 }
 
-/// Returns the activity of a chunk after merging `new` into it. `None` if the chunk does not change.
-fn merge(stored: Option<&[u8]>, new: Activity) -> Option<Activity> {
+/// Returns the activity of a chunk after merging `reported` into it. `None` if the chunk does not change.
+fn merge(stored: Option<&[u8]>, reported: Activity) -> Option<Activity> {
     match stored.map(unpack).transpose() {
-        Ok(None) => Some(new),
-        Ok(Some(mut known)) => known.merge(&new).then_some(known),
+        Ok(None) => Some(reported),
+        Ok(Some(mut stored_activity)) => stored_activity.merge(&reported).then_some(stored_activity),
         // The damaged chunk is kept for a reader that understands it, such as a newer server, and the
         // report must not fail forever.
         Err(damaged) => {

@@ -57,7 +57,7 @@ impl AccountStore {
     }
 
     /// Returns the keys of the newest windows of each cluster that begin at or after `from` and before
-    /// `to`, at most `each` per cluster.
+    /// `to`, at most `max_per_cluster` per cluster.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -66,7 +66,7 @@ impl AccountStore {
         &self,
         clusters: &[ClusterId],
         (from, to): (Option<KeyTime>, Option<KeyTime>),
-        each: u64,
+        max_per_cluster: u64,
     ) -> Result<Vec<WindowKey>, StoreError> {
         // One arm of the union per cluster, each with a limit of its own: each one reads the end of a
         // range of the primary key.
@@ -79,7 +79,8 @@ impl AccountStore {
                 select = select.filter(Column::StartedAt.lt(to));
             }
             let select = select.select_only().columns([Column::ClusterId, Column::StartedAt, Column::Id]);
-            let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(each);
+            let select =
+                select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(max_per_cluster);
             select.into_query()
         });
         let Some(statement) = multi_list::union_all(arms) else { return Ok(Vec::new()) };
@@ -93,9 +94,9 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.profile.by_key", skip_all)]
     pub async fn profiles_by_key(&self, keys: &[WindowKey]) -> Result<Vec<Model>, StoreError> {
-        let one_of = keys.iter().fold(Condition::any(), |any, (cluster, started_at, id)| {
-            let this = Condition::all().add(Column::ClusterId.eq(*cluster));
-            any.add(this.add(Column::StartedAt.eq(*started_at)).add(Column::Id.eq(*id)))
+        let is_one_of_keys = keys.iter().fold(Condition::any(), |alternatives, (cluster, started_at, id)| {
+            let is_of_cluster = Condition::all().add(Column::ClusterId.eq(*cluster));
+            alternatives.add(is_of_cluster.add(Column::StartedAt.eq(*started_at)).add(Column::Id.eq(*id)))
         });
         // The clusters and times are filtered beside the keys, since SQLite uses no index for
         // alternatives.
@@ -103,7 +104,7 @@ impl AccountStore {
             .select::<Entity>()
             .filter(Column::ClusterId.is_one_of(keys.iter().map(|(cluster, ..)| *cluster)))
             .filter(Column::StartedAt.is_one_of(keys.iter().map(|(_, started_at, _)| *started_at)));
-        Ok(select.filter(one_of).all(&self.read_executor()).await?)
+        Ok(select.filter(is_one_of_keys).all(&self.read_executor()).await?)
     }
 
     /// Returns the decrypted profile of a window.

@@ -169,13 +169,15 @@ impl AccountStore {
     #[tracing::instrument(name = "store.span.page", skip_all)]
     pub async fn account_span_page(
         &self,
-        of: &AccountSpans,
+        filter: &AccountSpans,
         sort: SpanSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self
-            .select_in_range(Column::EnqueuedAt, remaining_range(of.enqueued_in, sort.descending(), request));
-        scan_page(&self.read_executor(), select, self.account_spans(of), sort, request).await
+        let select = self.select_in_range(
+            Column::EnqueuedAt,
+            remaining_range(filter.enqueued_in, sort.descending(), request),
+        );
+        scan_page(&self.read_executor(), select, self.account_spans(filter), sort, request).await
     }
 
     /// Returns the number of spans of all clusters that match a filter.
@@ -183,14 +185,16 @@ impl AccountStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.span.count", skip_all)]
-    pub async fn account_span_count(&self, of: &AccountSpans) -> Result<u64, StoreError> {
-        let all =
-            self.select_in_range::<Entity>(Column::EnqueuedAt, of.enqueued_in).filter(self.account_spans(of));
-        Ok(all.count(&self.read_executor()).await?)
+    pub async fn account_span_count(&self, filter: &AccountSpans) -> Result<u64, StoreError> {
+        let spans = self
+            .select_in_range::<Entity>(Column::EnqueuedAt, filter.enqueued_in)
+            .filter(self.account_spans(filter));
+        Ok(spans.count(&self.read_executor()).await?)
     }
 
-    fn account_spans(&self, of: &AccountSpans) -> Condition {
-        self.filter_condition(&of.filter).add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
+    fn account_spans(&self, filter: &AccountSpans) -> Condition {
+        self.filter_condition(&filter.filter)
+            .add_option(self.cluster_condition(&filter.clusters, Column::ClusterId))
     }
 
     /// Returns the number of spans of each parent. Parents without spans may be missing from the map.
@@ -269,23 +273,23 @@ impl AccountStore {
         &self,
         roots: &[(ClusterId, SpanId)],
     ) -> Result<HashMap<(ClusterId, SpanId), Spans>, StoreError> {
-        let mut known: HashMap<(ClusterId, SpanId), SpanTimes> = HashMap::new();
+        let mut spans: HashMap<(ClusterId, SpanId), SpanTimes> = HashMap::new();
         let mut level = self.span_times(Column::Id, roots).await?;
         for deeper in (0..MAX_LEVELS).rev() {
-            level.retain(|(cluster, span)| known.insert((*cluster, span.id), *span).is_none());
+            level.retain(|(cluster, span)| spans.insert((*cluster, span.id), *span).is_none());
             if level.is_empty() || deeper == 0 {
                 break;
             }
-            if known.len() > MAX_SPANS {
+            if spans.len() > MAX_SPANS {
                 return Err(StoreError::TooLarge(
                     "these spans have too many descendants: request fewer spans",
                 ));
             }
-            let above: Vec<_> = level.iter().map(|(cluster, span)| (*cluster, span.id)).collect();
-            level = self.span_times(Column::ParentId, &above).await?;
+            let parents: Vec<_> = level.iter().map(|(cluster, span)| (*cluster, span.id)).collect();
+            level = self.span_times(Column::ParentId, &parents).await?;
         }
         let roots = roots.to_vec();
-        Ok(run_blocking(move || subtrees(&roots, &known)).await)
+        Ok(run_blocking(move || subtrees(&roots, &spans)).await)
     }
 
     /// Returns all spans of each cluster.
@@ -298,11 +302,11 @@ impl AccountStore {
         clusters: &[ClusterId],
     ) -> Result<HashMap<ClusterId, Spans>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
-        let mut found: HashMap<ClusterId, Vec<SpanTimes>> = HashMap::new();
+        let mut spans_by_cluster: HashMap<ClusterId, Vec<SpanTimes>> = HashMap::new();
         for (cluster, span) in self.read_times(select).await? {
-            found.entry(cluster).or_default().push(span);
+            spans_by_cluster.entry(cluster).or_default().push(span);
         }
-        Ok(found.into_iter().map(|(cluster, spans)| (cluster, Spans::new(spans))).collect())
+        Ok(spans_by_cluster.into_iter().map(|(cluster, spans)| (cluster, Spans::new(spans))).collect())
     }
 
     async fn span_times(
@@ -310,12 +314,12 @@ impl AccountStore {
         column: Column,
         ids: &[(ClusterId, SpanId)],
     ) -> Result<Vec<(ClusterId, SpanTimes)>, StoreError> {
-        let mut found = Vec::new();
+        let mut times = Vec::new();
         for ids in ids.chunks(MAX_IDS) {
             let select = self.select::<Entity>().filter(one_of(Column::ClusterId, column, ids));
-            found.extend(self.read_times(select).await?);
+            times.extend(self.read_times(select).await?);
         }
-        Ok(found)
+        Ok(times)
     }
 
     async fn read_times(&self, select: Select<Entity>) -> Result<Vec<(ClusterId, SpanTimes)>, StoreError> {
@@ -350,27 +354,27 @@ impl AccountStore {
         ids: &[(ClusterId, SpanId)],
     ) -> Result<HashMap<(ClusterId, SpanId), Totals>, StoreError> {
         use task_group::Column as Group;
-        let whole = |column: Group| sum_of(self.backend(), column);
-        let mut found = HashMap::new();
+        let sum_column = |column: Group| sum_of(self.backend(), column);
+        let mut totals = HashMap::new();
         for ids in ids.chunks(MAX_IDS) {
             let rows: Vec<SumRow> = self
                 .select::<task_group::Entity>()
                 .select_only()
                 .columns([Group::ClusterId, Group::SpanId])
-                .column_as(whole(Group::Tasks), "sum_tasks")
-                .column_as(whole(Group::TasksSucceeded), "sum_succeeded")
-                .column_as(whole(Group::TasksErred), "sum_erred")
-                .column_as(whole(Group::TasksRetried), "sum_retried")
+                .column_as(sum_column(Group::Tasks), "sum_tasks")
+                .column_as(sum_column(Group::TasksSucceeded), "sum_succeeded")
+                .column_as(sum_column(Group::TasksErred), "sum_erred")
+                .column_as(sum_column(Group::TasksRetried), "sum_retried")
                 .column_as(Group::ComputeSeconds.sum(), "sum_compute")
                 .column_as(Group::TransferSeconds.sum(), "sum_transfer")
-                .column_as(whole(Group::Bytes), "sum_bytes")
+                .column_as(sum_column(Group::Bytes), "sum_bytes")
                 .filter(one_of(Group::ClusterId, Group::SpanId, ids))
                 .group_by(Group::ClusterId)
                 .group_by(Group::SpanId)
                 .into_tuple()
                 .all(&self.read_executor())
                 .await?;
-            found.extend(rows.into_iter().map(|row| {
+            totals.extend(rows.into_iter().map(|row| {
                 let (cluster, span, tasks, tasks_succeeded, tasks_erred, tasks_retried, ..) = row;
                 let (.., compute_seconds, transfer_seconds, bytes) = row;
                 let totals = Totals {
@@ -385,7 +389,7 @@ impl AccountStore {
                 ((cluster, span), totals)
             }));
         }
-        Ok(found)
+        Ok(totals)
     }
 
     /// Returns the number of threads of each cluster over time, as pairs of a time in milliseconds and a
@@ -409,11 +413,11 @@ impl AccountStore {
             .into_tuple()
             .all(&self.read_executor())
             .await?;
-        let mut found: HashMap<ClusterId, Vec<(i64, i64)>> = HashMap::new();
-        for (cluster, at, threads) in rows {
-            found.entry(cluster).or_default().push((at.0, threads));
+        let mut changes_by_cluster: HashMap<ClusterId, Vec<(i64, i64)>> = HashMap::new();
+        for (cluster, changed_at, threads) in rows {
+            changes_by_cluster.entry(cluster).or_default().push((changed_at.0, threads));
         }
-        Ok(found)
+        Ok(changes_by_cluster)
     }
 
     /// Upserts the spans of a report.
@@ -447,29 +451,29 @@ impl AccountStore {
     }
 }
 
-/// Returns each of `roots` with its descendants in `known`. The result does not depend on the other
+/// Returns each of `roots` with its descendants in `spans`. The result does not depend on the other
 /// roots.
 fn subtrees(
     roots: &[(ClusterId, SpanId)],
-    known: &HashMap<(ClusterId, SpanId), SpanTimes>,
+    spans: &HashMap<(ClusterId, SpanId), SpanTimes>,
 ) -> HashMap<(ClusterId, SpanId), Spans> {
     let mut children: HashMap<(ClusterId, SpanId), Vec<SpanId>> = HashMap::new();
-    for ((cluster, id), span) in known {
+    for ((cluster, id), span) in spans {
         if let Some(parent) = span.parent {
             children.entry((*cluster, parent)).or_default().push(*id);
         }
     }
     let subtree = |root: &(ClusterId, SpanId)| {
-        let (mut found, mut level) = (BTreeSet::from([root.1]), vec![root.1]);
+        let (mut subtree_ids, mut level) = (BTreeSet::from([root.1]), vec![root.1]);
         for _ in 1..MAX_LEVELS {
-            let below = level.iter().filter_map(|id| children.get(&(root.0, *id))).flatten().copied();
-            level = below.collect();
-            level.retain(|id| found.insert(*id));
+            let child_ids = level.iter().filter_map(|id| children.get(&(root.0, *id))).flatten().copied();
+            level = child_ids.collect();
+            level.retain(|id| subtree_ids.insert(*id));
             if level.is_empty() {
                 break;
             }
         }
-        Spans::new(found.into_iter().filter_map(|id| known.get(&(root.0, id)).copied()))
+        Spans::new(subtree_ids.into_iter().filter_map(|id| spans.get(&(root.0, id)).copied()))
     };
     roots.iter().map(|root| (*root, subtree(root))).collect()
 }

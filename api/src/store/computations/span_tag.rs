@@ -53,14 +53,14 @@ impl TagMatch {
     pub(crate) fn condition(&self, roots: bool, postgres: bool) -> Condition {
         let mut condition = self.required_tags(PathPart::Whole, postgres);
         if roots {
-            let above = self.required_tags(PathPart::ParentPath, postgres);
+            let parent_matches = self.required_tags(PathPart::ParentPath, postgres);
             // A tag that is missing from the path is missing from the parent's path too, so only the
             // required tags can tell the two apart. Without required tags, all ancestors are in the
             // list.
-            condition = condition.add(if above.is_empty() {
+            condition = condition.add(if parent_matches.is_empty() {
                 Condition::all().add(Expr::col((Entity, Column::ParentId)).is_null())
             } else {
-                above.not()
+                parent_matches.not()
             });
         }
         if !self.none.is_empty() {
@@ -70,33 +70,33 @@ impl TagMatch {
     }
 
     /// The condition for the required tags.
-    fn required_tags(&self, reach: PathPart, postgres: bool) -> Condition {
-        let mut wanted = Condition::all();
+    fn required_tags(&self, part: PathPart, postgres: bool) -> Condition {
+        let mut condition = Condition::all();
         if !self.any.is_empty() {
-            wanted = wanted.add(path_contains(&self.any, reach, postgres));
+            condition = condition.add(path_contains(&self.any, part, postgres));
         }
         for tag in &self.all {
-            wanted = wanted.add(path_contains(std::slice::from_ref(tag), reach, postgres));
+            condition = condition.add(path_contains(std::slice::from_ref(tag), part, postgres));
         }
         if !self.under.is_empty() {
-            let at_least = self.under.len() + usize::from(reach == PathPart::ParentPath);
-            wanted = wanted.add(Expr::cust(format!("json_array_length(spans.path) >= {at_least}")));
+            let min_length = self.under.len() + usize::from(part == PathPart::ParentPath);
+            condition = condition.add(Expr::cust(format!("json_array_length(spans.path) >= {min_length}")));
         }
         for (position, tag) in self.under.iter().enumerate() {
             // An integer in a JSON path is a position in both databases.
-            wanted = wanted.add(Expr::cust(format!("(spans.path ->> {position})")).eq(tag.as_str()));
+            condition = condition.add(Expr::cust(format!("(spans.path ->> {position})")).eq(tag.as_str()));
         }
-        wanted
+        condition
     }
 }
 
 /// The condition that a span's path contains one of `tags`.
-fn path_contains(tags: &[String], reach: PathPart, postgres: bool) -> Expr {
+fn path_contains(tags: &[String], part: PathPart, postgres: bool) -> Expr {
     let numbers = 1..=tags.len();
     let values: Vec<_> = numbers.map(|n| if postgres { format!("${n}") } else { "?".to_owned() }).collect();
-    let is_one = format!("tag.value IN ({})", values.join(", "));
+    let is_one_of_tags = format!("tag.value IN ({})", values.join(", "));
     // All elements of the path but the last one are the tags of the ancestors.
-    let (elements, above) = if postgres {
+    let (elements, is_ancestor) = if postgres {
         (
             "json_array_elements_text(spans.path) WITH ORDINALITY AS tag(value, position)",
             "tag.position < json_array_length(spans.path)",
@@ -104,9 +104,9 @@ fn path_contains(tags: &[String], reach: PathPart, postgres: bool) -> Expr {
     } else {
         ("json_each(spans.path) AS tag", "tag.key < json_array_length(spans.path) - 1")
     };
-    let condition = match reach {
-        PathPart::Whole => is_one,
-        PathPart::ParentPath => format!("{above} AND {is_one}"),
+    let condition = match part {
+        PathPart::Whole => is_one_of_tags,
+        PathPart::ParentPath => format!("{is_ancestor} AND {is_one_of_tags}"),
     };
     Expr::cust_with_values(format!("EXISTS (SELECT 1 FROM {elements} WHERE {condition})"), tags)
 }
@@ -150,9 +150,9 @@ impl AccountStore {
             .limit(SPANS_PER_TAGS)
             .into_query();
         // Each tag of a path is some span's own tag, which is the last element of that span's path.
-        let own = "(spans.path ->> (json_array_length(spans.path) - 1))";
+        let own_tag = "(spans.path ->> (json_array_length(spans.path) - 1))";
         let tags = Query::select()
-            .expr_as(Expr::cust(own), Alias::new("tag"))
+            .expr_as(Expr::cust(own_tag), Alias::new("tag"))
             .columns([(Entity, Column::ClusterId), (Entity, Column::EnqueuedAt)])
             .from_subquery(newest, Entity)
             .cond_where(Condition::all().add_option(self.cluster_condition(clusters, Column::ClusterId)))

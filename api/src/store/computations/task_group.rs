@@ -126,8 +126,14 @@ impl AccountStore {
         sort: TaskGroupSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &TaskGroupParent| self.task_groups_of(*parent);
-        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
+        let select_task_groups = |parent: &TaskGroupParent| self.task_groups_of(*parent);
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            parents.iter().map(select_task_groups).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     pub(crate) fn task_groups_of(&self, parent: TaskGroupParent) -> Select<Entity> {
@@ -231,8 +237,8 @@ impl AccountStore {
         &self,
         ids: &[(ClusterId, TaskGroupId)],
     ) -> Result<Vec<Model>, StoreError> {
-        let these = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(these).all(&self.read_executor()).await?)
+        let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
+        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
     }
 
     /// Upserts the task groups of a report.
@@ -245,8 +251,8 @@ impl AccountStore {
         // The rows are sorted by identifier, since a statement must not contain a row twice and all
         // transactions must lock in the same order.
         let reports: BTreeMap<_, _> = reports.iter().map(|report| (report.id, report)).collect();
-        let some = |count: Count| Some(count.get()).filter(|count| *count > 0);
-        let some_seconds = |seconds: f64| Some(seconds).filter(|seconds| *seconds > 0.0);
+        let nonzero = |count: Count| Some(count.get()).filter(|count| *count > 0);
+        let nonzero_seconds = |seconds: f64| Some(seconds).filter(|seconds| *seconds > 0.0);
         let rows = reports.values().map(|report| Model {
             account_id: self.account_id(),
             cluster_id: cluster,
@@ -261,21 +267,21 @@ impl AccountStore {
             tasks_succeeded: report.tasks_succeeded.get(),
             tasks_erred: report.tasks_erred.get(),
             tasks_blamed: report.tasks_blamed.get(),
-            released: some(report.states.released),
-            waiting: some(report.states.waiting),
-            no_worker: some(report.states.no_worker),
-            queued: some(report.states.queued),
-            processing: some(report.states.processing),
-            memory: some(report.states.memory),
-            erred: some(report.states.erred),
-            forgotten: some(report.states.forgotten),
+            released: nonzero(report.states.released),
+            waiting: nonzero(report.states.waiting),
+            no_worker: nonzero(report.states.no_worker),
+            queued: nonzero(report.states.queued),
+            processing: nonzero(report.states.processing),
+            memory: nonzero(report.states.memory),
+            erred: nonzero(report.states.erred),
+            forgotten: nonzero(report.states.forgotten),
             compute_seconds: report.durations.compute,
             transfer_seconds: report.durations.transfer,
-            disk_read_seconds: some_seconds(report.durations.disk_read),
-            disk_write_seconds: some_seconds(report.durations.disk_write),
-            serialize_seconds: some_seconds(report.durations.serialize),
-            deserialize_seconds: some_seconds(report.durations.deserialize),
-            other_seconds: some_seconds(report.durations.other),
+            disk_read_seconds: nonzero_seconds(report.durations.disk_read),
+            disk_write_seconds: nonzero_seconds(report.durations.disk_write),
+            serialize_seconds: nonzero_seconds(report.durations.serialize),
+            deserialize_seconds: nonzero_seconds(report.durations.deserialize),
+            other_seconds: nonzero_seconds(report.durations.other),
             bytes: report.bytes.get(),
             types: Names(report.types.iter().cloned().map(Text::into_string).collect()),
             dependencies: TaskGroupIds(report.dependencies.to_vec()),

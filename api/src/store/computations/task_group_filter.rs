@@ -43,9 +43,10 @@ impl TaskGroupFilter {
         }
         if let Some(states) = &self.states {
             // Zero is stored as null.
-            let any =
-                states.iter().fold(Condition::any(), |any, state| any.add(column(*state).is_not_null()));
-            condition = condition.add(any);
+            let is_in_any = states
+                .iter()
+                .fold(Condition::any(), |alternatives, state| alternatives.add(column(*state).is_not_null()));
+            condition = condition.add(is_in_any);
         }
         if let Some(has_errors) = self.has_errors {
             let errors = Column::TasksErred;
@@ -60,8 +61,9 @@ impl TaskGroupFilter {
 fn ran_in(during: TimeRange) -> Condition {
     let column = |column: Column| Expr::col((Entity, column));
     let start = Func::coalesce([column(Column::StartedAt), column(Column::FirstSeenAt)]);
-    let finished = UNFINISHED.iter().fold(Condition::all(), |all, state| all.add(column(*state).is_null()));
-    let end = Expr::case(finished, column(Column::StoppedAt)).finally(Expr::cust("NULL"));
+    let is_finished =
+        UNFINISHED.iter().fold(Condition::all(), |condition, state| condition.add(column(*state).is_null()));
+    let end = Expr::case(is_finished, column(Column::StoppedAt)).finally(Expr::cust("NULL"));
     overlaps(start.into(), &end.into(), during)
 }
 

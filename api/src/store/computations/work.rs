@@ -97,7 +97,7 @@ impl AccountStore {
     pub async fn analysis_spans(
         &self,
         clusters: &[ClusterId],
-        choice: SpanFilter,
+        filter: SpanFilter,
     ) -> Result<Vec<AnalysisSpan>, StoreError> {
         use span::Column::{
             ClusterId as OfCluster, Done, EnqueuedAt, Id, ParentId, Path, StartedAt, StoppedAt,
@@ -106,9 +106,9 @@ impl AccountStore {
             (ClusterId, SpanId, Option<SpanId>, Names, Timestamp, Option<Timestamp>, Option<Timestamp>, bool);
         let columns = [OfCluster, Id, ParentId, Path, EnqueuedAt, StartedAt, StoppedAt, Done];
         let mut select = self.select::<span::Entity>().filter(OfCluster.is_one_of(clusters.iter().copied()));
-        for (bound, is_from) in [(choice.from, true), (choice.to, false)] {
-            if let Some(at) = bound {
-                select = select.filter(if is_from { EnqueuedAt.gte(at) } else { EnqueuedAt.lt(at) });
+        for (time, is_start) in [(filter.from, true), (filter.to, false)] {
+            if let Some(time) = time {
+                select = select.filter(if is_start { EnqueuedAt.gte(time) } else { EnqueuedAt.lt(time) });
             }
         }
         let select = select.select_only().columns(columns).limit(MAX_READ as u64 + 1);
@@ -121,7 +121,7 @@ impl AccountStore {
             let (cluster, id, parent, Names(path), enqueued, started, stopped, done) = row;
             let enqueued = milliseconds(enqueued);
             let (started, stopped) = (started.map(milliseconds), stopped.map(milliseconds));
-            choice.has(&path, enqueued).then(|| AnalysisSpan {
+            filter.has(&path, enqueued).then(|| AnalysisSpan {
                 cluster,
                 times: SpanTimes { id, parent, enqueued, started, stopped, done },
                 path: path.into(),
@@ -143,40 +143,40 @@ impl AccountStore {
         mut breakdown: Breakdown,
     ) -> Result<(Breakdown, usize), StoreError> {
         use fine_metric::Column::{ClusterId, SpanId};
-        let (mut labels, mut read) = (CellReader::default(), 0);
-        for part in self.metrics_of(&work) {
-            let mut page = part.clone();
+        let (mut labels, mut rows_read) = (CellReader::default(), 0);
+        for batch in self.metrics_of(&work) {
+            let mut page = batch.clone();
             loop {
                 let rows = page.all(&self.read_executor()).await?;
                 let last = rows.last().map(|row| (row.cluster_id, row.span_id));
-                let whole = rows.len() < MAX_ROWS;
-                read += rows.len();
-                if read > MAX_READ {
+                let is_last_page = rows.len() < MAX_ROWS;
+                rows_read += rows.len();
+                if rows_read > MAX_READ {
                     return Err(StoreError::TooLarge(TOO_MANY_SPANS));
                 }
-                let of = Arc::clone(&work);
+                let work = Arc::clone(&work);
                 (labels, breakdown) = run_blocking(move || -> Result<_, ReadCellsError> {
                     for row in rows {
                         let span = Some(row.span_id).filter(|span| *span != NO_SPAN);
                         let cells = labels.read(&row.cells, span.is_some())?;
-                        breakdown.add(&of, row.cluster_id, span, &cells)?;
+                        breakdown.add(&work, row.cluster_id, span, &cells)?;
                     }
                     Ok((labels, breakdown))
                 })
                 .await?;
-                let Some((cluster, span)) = last.filter(|_| !whole) else { break };
+                let Some((cluster, span)) = last.filter(|_| !is_last_page) else { break };
                 let same_cluster = ClusterId.eq(cluster).and(SpanId.gt(span));
-                page = part.clone().filter(ClusterId.gt(cluster).or(same_cluster));
+                page = batch.clone().filter(ClusterId.gt(cluster).or(same_cluster));
             }
         }
-        Ok((breakdown, read))
+        Ok((breakdown, rows_read))
     }
 
     /// Returns the statements for the metrics of an analysis: one for each batch of its spans if it
     /// covers these alone, or one for all of its clusters.
     fn metrics_of(&self, work: &WorkSelection) -> Vec<Select<fine_metric::Entity>> {
         use fine_metric::Column::{ClusterId, SpanId};
-        let part = || {
+        let select_metrics = || {
             let select = self.select::<fine_metric::Entity>();
             select.order_by_asc(ClusterId).order_by_asc(SpanId).limit(MAX_ROWS as u64)
         };
@@ -184,10 +184,12 @@ impl AccountStore {
             Some(spans) if work.only_selected_spans => {
                 let ids: BTreeSet<_> = spans.keys().copied().collect();
                 let ids = Vec::from_iter(ids);
-                ids.chunks(MAX_ROWS).map(|ids| part().filter(one_of(ClusterId, SpanId, ids))).collect()
+                ids.chunks(MAX_ROWS)
+                    .map(|ids| select_metrics().filter(one_of(ClusterId, SpanId, ids)))
+                    .collect()
             }
             _ if work.clusters.is_empty() => Vec::new(),
-            _ => vec![part().filter(ClusterId.is_one_of(work.clusters.keys().copied()))],
+            _ => vec![select_metrics().filter(ClusterId.is_one_of(work.clusters.keys().copied()))],
         }
     }
 
@@ -215,15 +217,15 @@ impl AccountStore {
         if rows.len() > MAX_CODE {
             return Ok(HashMap::new());
         }
-        let mut found: HashMap<ClusterId, BTreeSet<String>> = HashMap::new();
+        let mut hashes_by_cluster: HashMap<ClusterId, BTreeSet<String>> = HashMap::new();
         for (cluster, CodeStacks(stacks)) in rows {
             let hashes = stacks.into_iter().flatten().filter_map(|frame| frame.hash);
             let mut hashes = hashes.peekable();
             if hashes.peek().is_some() {
-                found.entry(cluster).or_default().extend(hashes);
+                hashes_by_cluster.entry(cluster).or_default().extend(hashes);
             }
         }
-        Ok(found)
+        Ok(hashes_by_cluster)
     }
 
     /// Returns the largest size of the workers of each cluster. Clusters without workers are missing

@@ -49,8 +49,9 @@ impl AccountStore {
     /// Returns [`StoreError::Unexpected`] if the actor is unknown, and an error if the database does not
     /// answer.
     pub(crate) async fn record_audit_entry(&self, entry: Entry) -> Result<(), StoreError> {
-        let nobody = || StoreError::Unexpected(DbErr::Custom("it is not known who changes this".to_owned()));
-        let actor = self.actor().ok_or_else(nobody)?;
+        let unknown_actor =
+            || StoreError::Unexpected(DbErr::Custom("it is not known who changes this".to_owned()));
+        let actor = self.actor().ok_or_else(unknown_actor)?;
         // The log names the token by its public half, which people know and which stays readable after the
         // token is deleted.
         let token: Option<String> = match actor.token {
@@ -128,8 +129,8 @@ pub(crate) async fn insert_user_audit_entries(
     let accounts = membership::Entity::find().filter(membership::Column::UserId.eq(user));
     let accounts = accounts.select_only().column(membership::Column::AccountId).into_tuple();
     let accounts: Vec<AccountId> = accounts.all(connection).await?;
-    for some in accounts.chunks(ROWS) {
-        let rows = some.iter().map(|account| row(*account, actor, entry).into_active_model().reset_all());
+    for chunk in accounts.chunks(ROWS) {
+        let rows = chunk.iter().map(|account| row(*account, actor, entry).into_active_model().reset_all());
         Entity::insert_many(rows).exec_without_returning(connection).await?;
     }
     Ok(())

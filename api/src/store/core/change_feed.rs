@@ -1,11 +1,11 @@
-//! The changes of an account's clusters, alerts and groups of errors, in the order of their arrival.
+//! The changes of an account's clusters, alerts and error groups, in the order of their arrival.
 //!
 //! Every change of a cluster has a change number, `clusters.changed_at`, which grows with each change. The
 //! changes of a cluster are committed one after the other, because each locks the cluster's row. Rows that
 //! a change adds carry its change number. No index has it: they are looked up in their cluster, from the
 //! earliest time that they can have.
 //!
-//! Alerts and groups of errors belong to no single cluster, so each of these rows has change numbers of its
+//! Alerts and error groups belong to no single cluster, so each of these rows has change numbers of its
 //! own, in `changed_at`. The changes of a row are committed one after the other, because each locks the row.
 //! They are few, and an index finds the latest ones.
 
@@ -60,7 +60,7 @@ impl ChangedCluster {
 pub enum AccountTable {
     /// Alerts.
     Alerts,
-    /// Groups of errors.
+    /// Error groups.
     ErrorGroups,
 }
 
@@ -95,19 +95,22 @@ pub(crate) fn next_change<C: ColumnTrait>(column: C, now: Timestamp) -> Expr {
     Expr::case(changed_at().gte(now), changed_at().add(1)).finally(now).into()
 }
 
-/// Returns the condition for the rows of a range of changes. `columns` are those of the change number, the
-/// cluster, the time and the identifier.
-fn arrived<C: ColumnTrait>(of: &PendingChanges, (arrived_at, cluster, at, id): (C, C, C, C)) -> Condition {
-    let all = Condition::all().add(cluster.eq(of.cluster)).add(arrived_at.lte(of.until));
-    let all = match of.part {
+/// Returns the condition for the rows of a range of changes. The columns are those of the change number,
+/// the cluster, the time and the identifier.
+fn arrival_condition<C: ColumnTrait>(
+    changes: &PendingChanges,
+    (arrived_at, cluster, at, id): (C, C, C, C),
+) -> Condition {
+    let condition = Condition::all().add(cluster.eq(changes.cluster)).add(arrived_at.lte(changes.until));
+    let condition = match changes.part {
         Some(part) => {
             let row = [arrived_at, at, id].map(|column| Expr::col(column.as_column_ref()));
-            let place = [Expr::val(part.arrival), Expr::val(part.at), Expr::val(part.id)];
-            all.add(Expr::tuple(row).gt(Expr::tuple(place)))
+            let position = [Expr::val(part.arrival), Expr::val(part.at), Expr::val(part.id)];
+            condition.add(Expr::tuple(row).gt(Expr::tuple(position)))
         }
-        None => all.add(arrived_at.gt(of.after)),
+        None => condition.add(arrived_at.gt(changes.after)),
     };
-    all.add_option(of.since.map(|since| at.gte(since)))
+    condition.add_option(changes.since.map(|since| at.gte(since)))
 }
 
 /// A column of the table that a sort order belongs to.
@@ -219,13 +222,17 @@ impl AccountStore {
     where
         S::Entity: AccountOwned,
     {
-        let of = |of: &PendingChanges| {
-            self.select::<S::Entity>().filter(arrived(of, columns)).filter(condition.clone())
+        let select_rows = |changes: &PendingChanges| {
+            self.select::<S::Entity>().filter(arrival_condition(changes, columns)).filter(condition.clone())
         };
         let request = PageRequest::from(End::First, limit);
-        let pages =
-            multi_list::fetch_pages(&self.read_executor(), arrivals.iter().map(of).collect(), sort, &request)
-                .await?;
+        let pages = multi_list::fetch_pages(
+            &self.read_executor(),
+            arrivals.iter().map(select_rows).collect(),
+            sort,
+            &request,
+        )
+        .await?;
         let mut rows: Vec<_> = pages.into_iter().flat_map(|page| page.rows).collect();
         rows.sort_by(|(a, _), (b, _)| a.cmp(b));
         rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -236,36 +243,42 @@ impl AccountStore {
     /// subscribers. The transaction must hold the lock on the row.
     pub(crate) async fn record_cluster_change(
         &self,
-        known: &cluster::Model,
+        row: &cluster::Model,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         use cluster::Column;
-        let changed_at = Ord::max(now.timestamp_millis(), known.changed_at + 1);
-        let update = self.update::<cluster::Entity>().filter(Column::Id.eq(known.id));
+        let changed_at = Ord::max(now.timestamp_millis(), row.changed_at + 1);
+        let update = self.update::<cluster::Entity>().filter(Column::Id.eq(row.id));
         update.col_expr(Column::ChangedAt, Expr::val(changed_at)).exec(&self.write_executor()).await?;
-        self.publish_decision(known.id, changed_at);
+        self.publish_decision(row.id, changed_at);
         Ok(())
     }
 
-    /// Records a change to the flags of clusters, and notifies subscribers. `held` are the clusters whose
+    /// Records a change to the flags of clusters, and notifies subscribers. `locked` are the clusters whose
     /// rows the transaction has locked, with their change numbers.
     pub(crate) async fn record_flag_changes(
         &self,
-        held: &[(ClusterId, i64)],
+        locked: &[(ClusterId, i64)],
         now: Timestamp,
     ) -> Result<(), StoreError> {
         use cluster::Column;
-        if held.is_empty() {
+        if locked.is_empty() {
             return Ok(());
         }
         let changed_at = next_change(Column::ChangedAt, now);
         let update = self.update::<cluster::Entity>().col_expr(Column::ChangedAt, changed_at);
-        let update = update.filter(Column::Id.is_one_of(held.iter().map(|(cluster, _)| *cluster)));
+        let update = update.filter(Column::Id.is_one_of(locked.iter().map(|(cluster, _)| *cluster)));
         update.exec(&self.write_executor()).await?;
-        for (cluster, place) in held {
-            let arrival = Ord::max(now.timestamp_millis(), place + 1);
-            let (cluster, after) = (*cluster, *place);
-            self.announce(Notice { cluster, changed: ChangeKinds::FLAGS, arrival, after, since: None });
+        for (cluster, change_number) in locked {
+            let arrival = Ord::max(now.timestamp_millis(), change_number + 1);
+            let (cluster, after) = (*cluster, *change_number);
+            self.announce(Notice {
+                cluster,
+                changed: ChangeKinds::FLAGS,
+                arrival,
+                previous_arrival: after,
+                oldest_item_ms: None,
+            });
         }
         Ok(())
     }
@@ -273,6 +286,12 @@ impl AccountStore {
     /// Notifies subscribers that user data on a cluster or its desired state changed.
     pub(crate) fn publish_decision(&self, cluster: ClusterId, changed_at: i64) {
         let (arrival, after) = (changed_at, changed_at - 1);
-        self.announce(Notice { cluster, changed: ChangeKinds::ANNOTATIONS, arrival, after, since: None });
+        self.announce(Notice {
+            cluster,
+            changed: ChangeKinds::ANNOTATIONS,
+            arrival,
+            previous_arrival: after,
+            oldest_item_ms: None,
+        });
     }
 }

@@ -48,8 +48,8 @@ impl<K: Copy + Ord> ChunkRanges<K> {
 
     /// Removes everything up to the chunk of `owner` that begins at `start`, which has been read.
     pub(crate) fn remove_through(&mut self, owner: K, start: i64) {
-        let rest = self.0.split_off(&(owner, start + 1));
-        let read = std::mem::replace(&mut self.0, rest);
+        let remaining = self.0.split_off(&(owner, start + 1));
+        let read = std::mem::replace(&mut self.0, remaining);
         if let Some(((last_owner, _), last)) = read.last_key_value()
             && *last_owner == owner
             && *last > start
@@ -73,8 +73,8 @@ mod tests {
         assert_eq!(ranges.iter().collect::<Vec<_>>(), [(1, 4, 6), (1, 20, 30), (2, 7, 9)]);
         ranges.remove_through(1, 6);
         assert_eq!(ranges.iter().collect::<Vec<_>>(), [(1, 20, 30), (2, 7, 9)]);
-        let later = ranges.split_off(2);
-        assert_eq!(later.iter().collect::<Vec<_>>(), [(2, 7, 9)]);
+        let remainder = ranges.split_off(2);
+        assert_eq!(remainder.iter().collect::<Vec<_>>(), [(2, 7, 9)]);
         ranges.remove_through(1, 30);
         assert!(ranges.is_empty());
     }

@@ -36,15 +36,15 @@ pub(crate) trait IsOneOf: ColumnTrait {
 
 impl<C: ColumnTrait> IsOneOf for C {}
 
-/// The same as [`IsOneOf::is_one_of`], for an expression of the PostgreSQL type `of_type`.
+/// The same as [`IsOneOf::is_one_of`], for an expression of the PostgreSQL type `sql_type`.
 #[expect(clippy::disallowed_methods, reason = "other modules use this one instead")]
 pub(crate) fn expression_is_one_of<V: Into<Value>>(
     expression: Expr,
-    of_type: &str,
+    sql_type: &str,
     values: impl IntoIterator<Item = V>,
 ) -> Expr {
     let mut values = values.into_iter().map(Expr::val).peekable();
-    if values.peek().is_some() { expression.is_in(values) } else { never_matches(expression, of_type) }
+    if values.peek().is_some() { expression.is_in(values) } else { never_matches(expression, sql_type) }
 }
 
 /// The condition that no row matches.
@@ -53,8 +53,8 @@ pub(crate) fn expression_is_one_of<V: Into<Value>>(
 /// looks for the account in the other conditions, drops them with it, and may refuse the statement
 /// because it would affect all nodes. This condition is an index lookup like any other, and finds
 /// nothing.
-fn never_matches(expression: Expr, of_type: &str) -> Expr {
-    expression.eq(Expr::cust(format!("(SELECT CAST(NULL AS {of_type}))")))
+fn never_matches(expression: Expr, sql_type: &str) -> Expr {
+    expression.eq(Expr::cust(format!("(SELECT CAST(NULL AS {sql_type}))")))
 }
 
 /// The condition that the row's cluster and identifier are among `ids`. It matches no row if `ids` is
@@ -64,24 +64,24 @@ where
     C: ColumnTrait,
     I: Copy + Ord + Into<Value>,
 {
-    let mut by_cluster: BTreeMap<ClusterId, BTreeSet<I>> = BTreeMap::new();
+    let mut ids_by_cluster: BTreeMap<ClusterId, BTreeSet<I>> = BTreeMap::new();
     for (cluster, id) in ids {
-        by_cluster.entry(*cluster).or_default().insert(*id);
+        ids_by_cluster.entry(*cluster).or_default().insert(*id);
     }
-    let pairs = by_cluster.iter().fold(Condition::any(), |any, (of, ids)| {
-        any.add(cluster.eq(*of).and(id.is_one_of(ids.iter().copied())))
+    let pairs = ids_by_cluster.iter().fold(Condition::any(), |alternatives, (cluster_id, ids)| {
+        alternatives.add(cluster.eq(*cluster_id).and(id.is_one_of(ids.iter().copied())))
     });
-    if by_cluster.len() == 1 {
+    if ids_by_cluster.len() == 1 {
         return pairs;
     }
     // No index serves alternatives: SQLite prefers any other index, and PostgreSQL would need bitmap
     // scans, which are turned off. The conditions on the single columns keep both from reading all rows
     // of the account.
     let ids: BTreeSet<I> = ids.iter().map(|(_, id)| *id).collect();
-    let few = by_cluster.len().saturating_mul(ids.len()) <= MAX_PLACES;
+    let has_few_combinations = ids_by_cluster.len().saturating_mul(ids.len()) <= MAX_PLACES;
     Condition::all()
-        .add(cluster.is_one_of(by_cluster.into_keys()))
-        .add_option(few.then(|| id.is_one_of(ids)))
+        .add(cluster.is_one_of(ids_by_cluster.into_keys()))
+        .add_option(has_few_combinations.then(|| id.is_one_of(ids)))
         // An empty set of alternatives would become a constant.
         .add_option((!pairs.is_empty()).then_some(pairs))
 }
@@ -90,26 +90,28 @@ where
 /// conditions beside such a comparison.
 pub(crate) fn compares_constants(sql: &str) -> bool {
     // The position in front of a constant that is not part of a longer expression.
-    let begins = |before: &str| {
+    let starts_condition = |before: &str| {
         let before = before.trim_end();
         before.ends_with('(')
-            || [" WHERE", " AND", " OR", " NOT", " ON", " WHEN"].iter().any(|word| before.ends_with(word))
+            || [" WHERE", " AND", " OR", " NOT", " ON", " WHEN"]
+                .iter()
+                .any(|keyword| before.ends_with(keyword))
     };
     let is_constant = |text: &str| {
         let digits = text.strip_prefix(['$', '?']).unwrap_or(text);
         !text.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let compared = [" = ", " <> ", " < ", " <= ", " > ", " >= "];
-    let compared = compared.iter().flat_map(|sign| sql.match_indices(sign)).any(|(at, sign)| {
-        let (left, right) = (&sql[..at], &sql[at + sign.len()..]);
-        let begin = left.rfind([' ', '(']).map_or(0, |before| before + 1);
+    let operators = [" = ", " <> ", " < ", " <= ", " > ", " >= "];
+    let is_compared = operators.iter().flat_map(|sign| sql.match_indices(sign)).any(|(index, sign)| {
+        let (left, right) = (&sql[..index], &sql[index + sign.len()..]);
+        let start = left.rfind([' ', '(']).map_or(0, |before| before + 1);
         let end = right.find([' ', ')', ',', ';']).unwrap_or(right.len());
-        let (before, left, right) = (&left[..begin], &left[begin..], &right[..end]);
+        let (before, left, right) = (&left[..start], &left[start..], &right[..end]);
         // A number equals itself, and the other conditions beside that comparison stay.
-        let holds = sign == " = " && left == right && !left.starts_with(['$', '?']);
-        is_constant(left) && is_constant(right) && begins(before) && !holds
+        let is_true = sign == " = " && left == right && !left.starts_with(['$', '?']);
+        is_constant(left) && is_constant(right) && starts_condition(before) && !is_true
     });
-    compared || sql.match_indices("FALSE").any(|(at, _)| begins(&sql[..at]))
+    is_compared || sql.match_indices("FALSE").any(|(index, _)| starts_condition(&sql[..index]))
 }
 
 #[cfg(test)]

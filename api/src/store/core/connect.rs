@@ -115,9 +115,9 @@ impl FromStr for StoreUrl {
             Ok(Self::Sqlite { options: Box::new(options), path, create: url.contains("mode=rwc") })
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             if userinfo::has_unencoded_password(url) {
-                let wrong =
+                let message =
                     "a '/', '?' or '#' in the user name or password must be written as %2F, %3F or %23";
-                return Err(wrong.to_owned());
+                return Err(message.to_owned());
             }
             let options =
                 PgConnectOptions::from_str(url).map_err(|_| "not a valid postgres URL".to_owned())?;
@@ -252,10 +252,10 @@ impl Store {
         self.system.metrics.statements()
     }
 
-    /// Runs `work` with the store. `None` if it takes longer than `patience`. Connections that are open
+    /// Runs `work` with the store. `None` if it takes longer than `timeout`. Connections that are open
     /// then are not used again, because they may belong to a network that was cut.
-    pub async fn with_timeout<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
-        self.system.pools.epoch.with_timeout(patience, work).await
+    pub async fn with_timeout<T>(&self, timeout: Duration, work: impl Future<Output = T>) -> Option<T> {
+        self.system.pools.epoch.with_timeout(timeout, work).await
     }
 
     /// Closes all connections once their current statements have ended.
@@ -281,12 +281,12 @@ impl SystemStore {
                 let writer = sqlite(options, 1).await?;
                 let readers = sqlite_readers();
                 let reader = sqlite(&options.clone().read_only(true), readers).await?;
-                let gates = QueryPermits::of_sqlite(&shares, for_accounts(readers));
+                let gates = QueryPermits::for_sqlite(&shares, for_accounts(readers));
                 (writer, reader, gates)
             }
             StoreUrl::Postgres(options) => {
                 let pool = postgres(options, connections, epoch.clone()).await?;
-                let gates = QueryPermits::of_postgres(&shares, for_accounts(connections));
+                let gates = QueryPermits::for_postgres(&shares, for_accounts(connections));
                 (pool.clone(), pool, gates)
             }
         };
@@ -295,7 +295,7 @@ impl SystemStore {
             let metrics = Arc::clone(&metrics);
             connection.set_metric_callback(move |info| {
                 metrics.statement(info.elapsed, info.failed);
-                statement_time::add(info.elapsed);
+                statement_time::add_time(info.elapsed);
                 // Only Citus refuses such a statement, so that no test without Citus would detect it.
                 debug_assert!(!compares_constants(&info.statement.sql), "{}", info.statement.sql);
                 // The text has placeholders, so that values never reach the log.
@@ -357,14 +357,14 @@ fn sqlite_readers() -> u32 {
 /// Returns the number of connections that accounts may use. The others are reserved for signing in, for
 /// probes and for work that concerns no account.
 fn for_accounts(connections: u32) -> usize {
-    let own = (connections / OWN).max(1);
-    connections.saturating_sub(own).max(1) as usize
+    let reserved = (connections / OWN).max(1);
+    connections.saturating_sub(reserved).max(1) as usize
 }
 
 fn pooled<D: sqlx::Database>(pool: &'static str, connections: &sqlx::Pool<D>) -> Connections {
-    let (all, idle) = (connections.size() as usize, connections.num_idle());
+    let (open, idle) = (connections.size() as usize, connections.num_idle());
     let max = connections.options().get_max_connections() as usize;
-    Connections { pool, idle, in_use: all.saturating_sub(idle), max }
+    Connections { pool, idle, in_use: open.saturating_sub(idle), max }
 }
 
 pub(crate) async fn sqlite(
@@ -532,8 +532,8 @@ async fn migrate_postgres(options: &PgConnectOptions) -> Result<(), StoreError> 
 /// Creates the file, if there is none, with access for its owner only, because it holds the texts of
 /// exceptions. SQLite gives the files beside it the same mode.
 fn create_private(path: &Path) {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    if let Err(error) = made
+    let creation = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if let Err(error) = creation
         && error.kind() != std::io::ErrorKind::AlreadyExists
     {
         // Opening the store will fail as well, with a more specific error.
@@ -570,8 +570,9 @@ where
 /// start once more. If this release and the applied migrations each have some that the other lacks, their
 /// combination is undefined, and the result is `None`.
 pub(crate) fn newest_unknown_migration(applied: &BTreeSet<String>) -> Option<String> {
-    let known: BTreeSet<String> = Migrator::migrations().iter().map(|step| step.name().to_owned()).collect();
-    applied.difference(&known).last().filter(|_| applied.is_superset(&known)).cloned()
+    let known_migrations: BTreeSet<String> =
+        Migrator::migrations().iter().map(|step| step.name().to_owned()).collect();
+    applied.difference(&known_migrations).last().filter(|_| applied.is_superset(&known_migrations)).cloned()
 }
 
 pub(crate) fn unreachable_database(error: sqlx::Error) -> StoreError {

@@ -55,8 +55,8 @@ impl StoreError {
 
 impl StoreError {
     /// The error of a stored value that cannot have been written so.
-    pub(crate) fn damaged(what: &dyn std::fmt::Display) -> Self {
-        Self::Unexpected(DbErr::Type(what.to_string()))
+    pub(crate) fn damaged(error: &dyn std::fmt::Display) -> Self {
+        Self::Unexpected(DbErr::Type(error.to_string()))
     }
 }
 

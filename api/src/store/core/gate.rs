@@ -24,27 +24,26 @@ const CONTENDED_DIVISOR: usize = 6;
 pub(crate) struct QueryPermits {
     pub(crate) write_permits: Slots,
     pub(crate) read_permits: Slots,
-    pub(crate) analysing: Slots,
+    pub(crate) analysis_permits: Slots,
 }
 
 impl QueryPermits {
     /// Creates the permits for a SQLite file with one writer and this many readers.
-    pub(crate) fn of_sqlite(shares: &FairShares, readers: usize) -> Self {
+    pub(crate) fn for_sqlite(shares: &FairShares, readers: usize) -> Self {
         Self {
-            write_permits: shares.places("database_writer", 1),
-            read_permits: shares.places("database_readers", readers),
-            analysing: shares.places("analyses", ANALYSES),
+            write_permits: shares.slots("database_writer", 1),
+            read_permits: shares.slots("database_readers", readers),
+            analysis_permits: shares.slots("analyses", ANALYSES),
         }
     }
 
     /// Creates the permits for this many PostgreSQL connections.
-    pub(crate) fn of_postgres(shares: &FairShares, connections: usize) -> Self {
-        let both =
-            shares.places_for_work("database_connections", connections, connections / CONTENDED_DIVISOR);
+    pub(crate) fn for_postgres(shares: &FairShares, connections: usize) -> Self {
+        let permits = shares.work_slots("database_connections", connections, connections / CONTENDED_DIVISOR);
         Self {
-            write_permits: both.clone(),
-            read_permits: both,
-            analysing: shares.places("analyses", ANALYSES),
+            write_permits: permits.clone(),
+            read_permits: permits,
+            analysis_permits: shares.slots("analyses", ANALYSES),
         }
     }
 }
@@ -91,7 +90,7 @@ impl ConnectionTrait for Executor<'_> {
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
         match self {
             Self::Gated { connection, gate, holder } => {
-                let _turn = acquire_permit(gate, *holder).await?;
+                let _permit = acquire_permit(gate, *holder).await?;
                 connection.execute_raw(statement).await
             }
             Self::Transaction(transaction) => transaction.execute_raw(statement).await,
@@ -101,7 +100,7 @@ impl ConnectionTrait for Executor<'_> {
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
         match self {
             Self::Gated { connection, gate, holder } => {
-                let _turn = acquire_permit(gate, *holder).await?;
+                let _permit = acquire_permit(gate, *holder).await?;
                 connection.execute_unprepared(sql).await
             }
             Self::Transaction(transaction) => transaction.execute_unprepared(sql).await,
@@ -111,7 +110,7 @@ impl ConnectionTrait for Executor<'_> {
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
         match self {
             Self::Gated { connection, gate, holder } => {
-                let _turn = acquire_permit(gate, *holder).await?;
+                let _permit = acquire_permit(gate, *holder).await?;
                 connection.query_one_raw(statement).await
             }
             Self::Transaction(transaction) => transaction.query_one_raw(statement).await,
@@ -121,7 +120,7 @@ impl ConnectionTrait for Executor<'_> {
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
         match self {
             Self::Gated { connection, gate, holder } => {
-                let _turn = acquire_permit(gate, *holder).await?;
+                let _permit = acquire_permit(gate, *holder).await?;
                 connection.query_all_raw(statement).await
             }
             Self::Transaction(transaction) => transaction.query_all_raw(statement).await,

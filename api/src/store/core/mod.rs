@@ -1,4 +1,4 @@
-//! Connections, transactions, and the parts of a statement that belong to no noun.
+//! Connections, transactions, and the parts of a statement that every entity uses.
 
 pub(super) mod audit_log;
 pub(super) mod change_feed;
@@ -14,9 +14,9 @@ pub(super) mod row_encryption;
 pub(super) mod scoped;
 pub(super) mod search;
 pub(super) mod shown_clusters;
+pub(super) mod sql_builder;
 pub(super) mod stale_connections;
 pub(super) mod statement_time;
 pub(super) mod system;
-pub(super) mod text;
 pub(super) mod upsert;
 pub(super) mod userinfo;

@@ -8,7 +8,7 @@ use sea_orm::{
 use super::{
     error::StoreError,
     page::{Page, PageRequest, Sort, into_page, is_ascending, projection_for, select_range},
-    text::SqlBuilder,
+    sql_builder::SqlBuilder,
 };
 
 /// Reads the same page of several lists in one statement. The pages are in the order of `selects`.
@@ -18,26 +18,26 @@ pub(crate) async fn fetch_pages<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Vec<Page<<S::Entity as EntityTrait>::Model>>, StoreError> {
-    let mut found: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
+    let mut lists: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
     if selects.is_empty() {
         return Ok(Vec::new());
     }
     let backend = connection.get_database_backend();
-    let part = projection_for(sort, request.row_columns);
-    let columns = part.columns();
+    let projection = projection_for(sort, request.row_columns);
+    let columns = projection.columns();
     let selects =
         selects.into_iter().map(|select| select_range(select.select_only(), sort, request)).collect();
-    let kinds = group_by_shape(backend, selects);
-    let order: Vec<usize> = kinds.iter().flat_map(|kind| &kind.lists).map(|(list, _)| *list).collect();
-    let statement = statement(backend, kinds, &columns, request);
+    let shapes = group_by_shape(backend, selects);
+    let order: Vec<usize> = shapes.iter().flat_map(|shape| &shape.lists).map(|(list, _)| *list).collect();
+    let statement = statement(backend, shapes, &columns, request);
     for row in connection.query_all_raw(statement).await? {
         let number: i64 = row.try_get_by_index(columns.len())?;
-        let model = (part.read)(&row)?;
+        let model = (projection.read)(&row)?;
         if let Some(list) = usize::try_from(number).ok().and_then(|number| order.get(number)) {
-            found[*list].push((sort.key(&model), model));
+            lists[*list].push((sort.key(&model), model));
         }
     }
-    Ok(found
+    Ok(lists
         .into_iter()
         .map(|mut rows| {
             // SQL guarantees an order within each page, not across the union.
@@ -60,102 +60,103 @@ struct StatementShape<E: EntityTrait> {
     /// The statement of the first list, without columns.
     select: Select<E>,
     /// The SQL text that all the lists share, without columns and values.
-    text: String,
+    sql: String,
     /// The index of each list, with its bound values.
     lists: Vec<(usize, Vec<Value>)>,
 }
 
 /// Returns the statement that reads a page of each list. Its last column is the number of the row's
-/// list, counted from 0 in the order of the text. So the text does not change with the order in which
-/// lists of two kinds are requested, and its prepared statement can be reused.
+/// list, counted from 0 in the order of the SQL text. So the text does not change with the order in which
+/// lists of two shapes are requested, and its prepared statement can be reused.
 fn statement<E: EntityTrait>(
     backend: DbBackend,
-    kinds: Vec<StatementShape<E>>,
+    shapes: Vec<StatementShape<E>>,
     columns: &[E::Column],
     request: &PageRequest,
 ) -> Statement {
-    let mut text = SqlBuilder::new(backend);
-    let mut written = 0;
-    for StatementShape { select, lists, .. } in kinds {
-        if written > 0 {
-            text.push_sql(" UNION ALL ");
+    let mut sql = SqlBuilder::new(backend);
+    let mut written_lists = 0;
+    for StatementShape { select, lists, .. } in shapes {
+        if written_lists > 0 {
+            sql.push_sql(" UNION ALL ");
         }
         let page = select.columns(columns.iter().copied()).into_query();
         if lists.len() == 1 {
             // SQLite allows a limit on an arm of a union only inside a subquery.
-            text.push_sql(&format!("SELECT page.*, CAST({written} AS BIGINT) FROM ("));
-            text.select(&page);
+            sql.push_sql(&format!("SELECT page.*, CAST({written_lists} AS BIGINT) FROM ("));
+            sql.push_select(&page);
         } else {
-            write_lateral_join(&mut text, &page, &lists, written);
+            push_lateral_join(&mut sql, &page, &lists, written_lists);
         }
-        text.limit(request.limit + 1);
-        text.push_sql(") AS page");
-        written += lists.len();
+        sql.push_limit(request.limit + 1);
+        sql.push_sql(") AS page");
+        written_lists += lists.len();
     }
-    text.statement()
+    sql.into_statement()
 }
 
 /// Groups the lists by the SQL text that they share. On SQLite each list is a group of its own, since
 /// SQLite has no LATERAL.
 fn group_by_shape<E: EntityTrait>(backend: DbBackend, selects: Vec<Select<E>>) -> Vec<StatementShape<E>> {
-    let alone = backend != DbBackend::Postgres || selects.len() == 1;
-    let mut kinds: Vec<StatementShape<E>> = Vec::new();
+    let is_separate = backend != DbBackend::Postgres || selects.len() == 1;
+    let mut shapes: Vec<StatementShape<E>> = Vec::new();
     for (list, select) in selects.into_iter().enumerate() {
-        if alone {
-            kinds.push(StatementShape { select, text: String::new(), lists: vec![(list, Vec::new())] });
+        if is_separate {
+            shapes.push(StatementShape { select, sql: String::new(), lists: vec![(list, Vec::new())] });
             continue;
         }
-        let (text, values) = select.as_query().build(PostgresQueryBuilder);
-        match kinds.iter_mut().find(|kind| kind.text == text) {
-            Some(kind) => kind.lists.push((list, values.0)),
-            None => kinds.push(StatementShape { select, text, lists: vec![(list, values.0)] }),
+        let (sql, values) = select.as_query().build(PostgresQueryBuilder);
+        match shapes.iter_mut().find(|shape| shape.sql == sql) {
+            Some(shape) => shape.lists.push((list, values.0)),
+            None => shapes.push(StatementShape { select, sql, lists: vec![(list, values.0)] }),
         }
     }
-    kinds
+    shapes
 }
 
-/// Writes the beginning of a statement that reads `page` for each list of a kind. Values that differ
-/// between the lists are replaced by columns of a VALUES list. The lists are numbered from `written`.
+/// Appends the beginning of a statement that reads `page` for each list of a shape. Columns of a VALUES
+/// list replace the values that differ between the lists. The lists are numbered from `first_number`.
 ///
 /// PostgreSQL plans the page once for all the lists. With one arm of a union per list, planning took
 /// three times as long as reading.
-fn write_lateral_join(
-    text: &mut SqlBuilder,
+fn push_lateral_join(
+    sql: &mut SqlBuilder,
     page: &SelectStatement,
     lists: &[(usize, Vec<Value>)],
-    written: usize,
+    first_number: usize,
 ) {
-    let (_, first) = &lists[0];
+    let (_, first_values) = &lists[0];
     // The parameters whose values differ between lists. A parameter that equals an earlier one in each
     // list uses the earlier one's column.
     let mut columns: Vec<usize> = Vec::new();
-    let mut stand_in = |place: usize| {
-        if lists.iter().all(|(_, values)| values[place] == first[place]) {
+    let mut replace_parameter = |index: usize| {
+        if lists.iter().all(|(_, values)| values[index] == first_values[index]) {
             return None;
         }
-        let is_same = |column: &&usize| lists.iter().all(|(_, values)| values[place] == values[**column]);
-        let known = columns.iter().find(is_same).copied();
-        let column = known.unwrap_or_else(|| {
-            columns.push(place);
-            place
+        let has_equal_values =
+            |column: &&usize| lists.iter().all(|(_, values)| values[index] == values[**column]);
+        let equal_column = columns.iter().find(has_equal_values).copied();
+        let column = equal_column.unwrap_or_else(|| {
+            columns.push(index);
+            index
         });
         Some(format!("list.value_{column}"))
     };
-    let stand_ins: Vec<Option<String>> = (0..first.len()).map(&mut stand_in).collect();
-    text.push_sql("SELECT page.*, list.number FROM (");
+    let replacements: Vec<Option<String>> = (0..first_values.len()).map(&mut replace_parameter).collect();
+    sql.push_sql("SELECT page.*, list.number FROM (");
     for (row, (_, values)) in lists.iter().enumerate() {
-        text.push_sql(if row == 0 { "VALUES " } else { ", " });
-        text.push_sql(&format!("(CAST({} AS BIGINT)", written + row));
+        sql.push_sql(if row == 0 { "VALUES " } else { ", " });
+        sql.push_sql(&format!("(CAST({} AS BIGINT)", first_number + row));
         for column in &columns {
-            text.push_sql(", ");
-            text.value(values[*column].clone());
+            sql.push_sql(", ");
+            sql.push_parameter(values[*column].clone());
         }
-        text.push_sql(")");
+        sql.push_sql(")");
     }
-    text.push_sql(") AS list (number");
+    sql.push_sql(") AS list (number");
     for column in &columns {
-        text.push_sql(&format!(", value_{column}"));
+        sql.push_sql(&format!(", value_{column}"));
     }
-    text.push_sql(") CROSS JOIN LATERAL (");
-    text.select_with(page, &stand_ins);
+    sql.push_sql(") CROSS JOIN LATERAL (");
+    sql.push_select_with_replacements(page, &replacements);
 }

@@ -41,8 +41,8 @@ impl AccountStore {
         cluster: ClusterId,
         number: i64,
     ) -> Result<Option<E::Model>, StoreError> {
-        let of_cluster = E::CLUSTER_ID.expect("the table is one of clusters");
-        let select = self.select::<E>().filter(of_cluster.eq(cluster)).filter(E::NUMBER.eq(number));
+        let cluster_id = E::CLUSTER_ID.expect("the table is one of clusters");
+        let select = self.select::<E>().filter(cluster_id.eq(cluster)).filter(E::NUMBER.eq(number));
         Ok(select.order_by_asc(E::ID).one(&self.read_executor()).await?)
     }
 }

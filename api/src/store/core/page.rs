@@ -19,7 +19,7 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{error::StoreError, text::SqlBuilder};
+use super::{error::StoreError, sql_builder::SqlBuilder};
 
 /// A sort order of a table's rows: columns that are never null, the last one the identifier, all in the
 /// same direction.
@@ -269,13 +269,13 @@ impl<Row> Page<Row> {
 /// The column with the rank of a row within its group, counted from 1.
 pub(crate) const RANK: &str = "place";
 
-/// Selects the rows of a statement with a column [`RANK`] whose rank is at most `places`, in no
+/// Selects the rows of a statement with a column [`RANK`] whose rank is at most `max_rank`, in no
 /// particular order.
-pub(crate) fn filter_top_ranked(ranked: SelectStatement, places: i64) -> SelectStatement {
+pub(crate) fn filter_top_ranked(ranked: SelectStatement, max_rank: i64) -> SelectStatement {
     Query::select()
         .expr(Expr::cust("*"))
         .from_subquery(ranked, Alias::new("ranked"))
-        .and_where(Expr::col(Alias::new(RANK)).lte(places))
+        .and_where(Expr::col(Alias::new(RANK)).lte(max_rank))
         .take()
 }
 
@@ -286,13 +286,13 @@ pub(crate) async fn fetch<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
-    let part = projection_for(sort, request.row_columns);
-    let mut text = SqlBuilder::new(connection.get_database_backend());
-    text.select(&select_range(part.apply_to(select), sort, request).into_query());
-    text.limit(request.limit + 1);
-    let rows = connection.query_all_raw(text.statement()).await?;
-    let with_key = |row| (part.read)(row).map(|row| (sort.key(&row), row));
-    Ok(into_page(rows.iter().map(with_key).collect::<Result<_, _>>()?, request))
+    let projection = projection_for(sort, request.row_columns);
+    let mut sql = SqlBuilder::new(connection.get_database_backend());
+    sql.push_select(&select_range(projection.apply_to(select), sort, request).into_query());
+    sql.push_limit(request.limit + 1);
+    let rows = connection.query_all_raw(sql.into_statement()).await?;
+    let decode_with_key = |row| (projection.read)(row).map(|row| (sort.key(&row), row));
+    Ok(into_page(rows.iter().map(decode_with_key).collect::<Result<_, _>>()?, request))
 }
 
 /// The columns that a statement reads, with their decoder.
@@ -309,7 +309,7 @@ pub(crate) fn projection_for<S: Sort>(sort: S, extent: Columns) -> Projection<S:
         && sort
             .columns()
             .iter()
-            .all(|of_sort| columns.iter().any(|column| column.as_str() == of_sort.as_str()))
+            .all(|sort_column| columns.iter().any(|column| column.as_str() == sort_column.as_str()))
     {
         Projection { columns: Some(columns), read }
     } else {
@@ -345,16 +345,16 @@ pub(crate) async fn fetch_slice<S: Sort>(
     let from_start = PageRequest::from(End::First, limit);
     let mut slice = select_range(select.clone(), sort, &from_start);
     if offset > 0 {
-        let mut first = select_range(select, sort, &from_start).into_query();
-        first.clear_selects().exprs(columns(sort)).limit(1).offset(offset);
-        let first = Expr::SubQuery(None, Box::new(first.into()));
+        let mut start_query = select_range(select, sort, &from_start).into_query();
+        start_query.clear_selects().exprs(columns(sort)).limit(1).offset(offset);
+        let start = Expr::SubQuery(None, Box::new(start_query.into()));
         let row = Expr::tuple(columns(sort));
-        slice = slice.filter(if sort.descending() { row.lte(first) } else { row.gte(first) });
+        slice = slice.filter(if sort.descending() { row.lte(start) } else { row.gte(start) });
     }
-    let mut text = SqlBuilder::new(connection.get_database_backend());
-    text.select(&slice.into_query());
-    text.limit(limit);
-    let rows = connection.query_all_raw(text.statement()).await?;
+    let mut sql = SqlBuilder::new(connection.get_database_backend());
+    sql.push_select(&slice.into_query());
+    sql.push_limit(limit);
+    let rows = connection.query_all_raw(sql.into_statement()).await?;
     let rows = rows.iter().map(<S::Entity as EntityTrait>::Model::by_position);
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -388,10 +388,10 @@ pub(crate) async fn fetch_by_value<S: Sort>(
     let order = [Expr::col(Alias::new(COMPUTED))].into_iter().chain(self::columns(sort)).collect();
     let select = select_range_by(select.expr_as(value, COMPUTED), &columns, order, sort, request);
     let mut rows = Vec::new();
-    let mut text = SqlBuilder::new(connection.get_database_backend());
-    text.select(&select.into_query());
-    text.limit(request.limit + 1);
-    for row in connection.query_all_raw(text.statement()).await? {
+    let mut sql = SqlBuilder::new(connection.get_database_backend());
+    sql.push_select(&select.into_query());
+    sql.push_limit(request.limit + 1);
+    for row in connection.query_all_raw(sql.into_statement()).await? {
         let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
         let value = if is_text {
             KeyPart::Text { text: row.try_get("", COMPUTED)? }
@@ -460,19 +460,19 @@ pub(crate) fn is_ascending<S: Sort>(sort: S, request: &PageRequest) -> bool {
 
 pub(crate) fn into_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest) -> Page<Row> {
     let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-    let more = rows.len() > limit;
+    let has_more = rows.len() > limit;
     rows.truncate(limit);
-    build_page(rows, request, more)
+    build_page(rows, request, has_more)
 }
 
-/// Returns the page of rows in the order in which they were read, from the requested end. `more` is true
-/// if there are others after them.
-pub(crate) fn build_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest, more: bool) -> Page<Row> {
+/// Returns the page of rows in the order in which they were read, from the requested end. `has_more` is
+/// true if rows follow them in that order.
+pub(crate) fn build_page<Row>(mut rows: Vec<(Key, Row)>, request: &PageRequest, has_more: bool) -> Page<Row> {
     let (has_previous, has_next) = match request.end {
-        End::First => (request.after.is_some(), more || request.before.is_some()),
+        End::First => (request.after.is_some(), has_more || request.before.is_some()),
         End::Last => {
             rows.reverse();
-            (more || request.after.is_some(), request.before.is_some())
+            (has_more || request.after.is_some(), request.before.is_some())
         }
     };
     Page { rows, has_previous, has_next, resume_after: None }

@@ -20,14 +20,14 @@ impl AssociatedData {
     /// Returns the associated data for the row of `table` with the primary key `key`, which excludes the
     /// account.
     pub(crate) fn new(table: &str, account: AccountId, key: &[&[u8]]) -> Self {
-        let mut name = Vec::with_capacity(64);
+        let mut encoded = Vec::with_capacity(64);
         for part in [table.as_bytes(), account.0.as_bytes()].into_iter().chain(key.iter().copied()) {
             // Each part is prefixed with its length, so that different keys cannot have the same
             // encoding.
-            name.extend_from_slice(&(part.len() as u64).to_le_bytes());
-            name.extend_from_slice(part);
+            encoded.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            encoded.extend_from_slice(part);
         }
-        Self(name)
+        Self(encoded)
     }
 
     /// Returns the name of the table, which is the first part.

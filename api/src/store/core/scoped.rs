@@ -143,12 +143,12 @@ impl AccountStore {
     /// Publishes a change of one of the account's clusters. In a transaction, it is published after the
     /// commit.
     pub(crate) fn announce(&self, notice: Notice) {
-        self.with_outbox(|news| news.clusters.push(notice));
+        self.with_outbox(|outbox| outbox.clusters.push(notice));
     }
 
     /// Publishes changes of the account itself, in the same way.
     pub(crate) fn announce_account(&self, changed: ChangeKinds) {
-        self.with_outbox(|news| news.account = news.account | changed);
+        self.with_outbox(|outbox| outbox.account = outbox.account | changed);
     }
 
     fn with_outbox(&self, add: impl FnOnce(&mut Outbox)) {
@@ -156,9 +156,9 @@ impl AccountStore {
             Handle::Transaction(_) => add(&mut self.outbox.lock().unwrap_or_else(PoisonError::into_inner)),
             // Without a transaction, each statement is committed when it returns.
             Handle::Pools(_) => {
-                let mut news = Outbox::default();
-                add(&mut news);
-                news.publish_all(self.account, &*self.bus);
+                let mut outbox = Outbox::default();
+                add(&mut outbox);
+                outbox.publish_all(self.account, &*self.bus);
             }
         }
     }
@@ -191,14 +191,14 @@ impl AccountStore {
         self.write_with_timeout(TRANSACTION_TIMEOUT, operation).await
     }
 
-    /// The same as [`Self::write`], with the time limit `patience`. SQLite has no time limit.
+    /// The same as [`Self::write`], with the time limit `timeout`. SQLite has no time limit.
     ///
     /// # Errors
     /// Returns the error of `operation` or of the commit, or [`StoreError::Unavailable`] after the time
     /// limit. In the latter case, the transaction may or may not have been committed.
     pub async fn write_with_timeout<T: Send + 'static>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         operation: impl Fn(Self) -> Write<T> + Send + Sync + 'static,
     ) -> Result<T, StoreError> {
         let Handle::Pools(pools) = self.handle.clone() else {
@@ -221,7 +221,7 @@ impl AccountStore {
             };
             match pools.writer.get_database_backend() {
                 DatabaseBackend::Postgres => {
-                    let outcome = pools.epoch.with_timeout(patience, transaction).await;
+                    let outcome = pools.epoch.with_timeout(timeout, transaction).await;
                     outcome.unwrap_or_else(|| Err(StoreError::timed_out()))
                 }
                 // A SQLite file answers or fails without a network, and a transaction on it must not be
@@ -254,8 +254,8 @@ impl AccountStore {
     pub(crate) async fn acquire_analysis_permit(&self) -> Result<Option<HeldSlot>, StoreError> {
         match &self.handle {
             Handle::Pools(pools) => {
-                let place = pools.gates.analysing.take(self.holder, ANALYSIS_PERMIT_TIMEOUT).await;
-                place.map(Some).map_err(|refused| gate::permit_timeout_error(refused).into())
+                let permit = pools.gates.analysis_permits.take(self.holder, ANALYSIS_PERMIT_TIMEOUT).await;
+                permit.map(Some).map_err(|refused| gate::permit_timeout_error(refused).into())
             }
             Handle::Transaction(_) => Ok(None),
         }
@@ -268,15 +268,15 @@ impl AccountStore {
 
     /// Selects the account's rows, without those of hidden clusters.
     pub(crate) fn select<E: AccountOwned>(&self) -> Select<E> {
-        self.select_with_hidden::<E>().filter(self.shown::<E>())
+        self.select_with_hidden::<E>().filter(self.visibility_condition::<E>())
     }
 
     pub(crate) fn update<E: AccountOwned>(&self) -> UpdateMany<E> {
-        self.update_with_hidden::<E>().filter(self.shown::<E>())
+        self.update_with_hidden::<E>().filter(self.visibility_condition::<E>())
     }
 
     pub(crate) fn delete<E: AccountOwned>(&self) -> DeleteMany<E> {
-        self.delete_with_hidden::<E>().filter(self.shown::<E>())
+        self.delete_with_hidden::<E>().filter(self.visibility_condition::<E>())
     }
 
     /// Selects the account's rows, including those of hidden clusters. It is meant for hiding, restoring
@@ -297,10 +297,11 @@ impl AccountStore {
         E::delete_many().filter(E::ACCOUNT_ID.eq(self.account))
     }
 
-    /// The condition for a visible row: the row itself and its cluster are not hidden.
-    fn shown<E: AccountOwned>(&self) -> Condition {
-        let shown = E::CLUSTER_ID.map(|cluster| is_shown(cluster.into_expr(), self.account, self.backend()));
-        Condition::all().add_option(shown).add_option(E::HIDDEN_AT.map(|column| column.is_null()))
+    /// Returns the condition for a visible row: the row itself and its cluster are not hidden.
+    fn visibility_condition<E: AccountOwned>(&self) -> Condition {
+        let is_cluster_shown =
+            E::CLUSTER_ID.map(|cluster| is_shown(cluster.into_expr(), self.account, self.backend()));
+        Condition::all().add_option(is_cluster_shown).add_option(E::HIDDEN_AT.map(|column| column.is_null()))
     }
 
     /// Inserts rows in few statements. The account of each row is set to this view's account.
@@ -320,9 +321,9 @@ impl AccountStore {
             // The sizes are small numbers and then powers of two, so that there are few different
             // statements: each one stays prepared, on the connection and in the database, with all of
             // its placeholders.
-            let most =
+            let chunk_size =
                 if rows.len() <= FEW_ROWS { rows.len() } else { MAX_ROWS.min(1 << rows.len().ilog2()) };
-            let chunk = rows.by_ref().take(most).map(|row| {
+            let chunk = rows.by_ref().take(chunk_size).map(|row| {
                 let mut row = row.into_active_model().reset_all();
                 row.set(E::ACCOUNT_ID, self.account.into());
                 row
@@ -342,17 +343,17 @@ async fn in_transaction<T>(
 ) -> Result<T, StoreError> {
     let requested_at = Instant::now();
     // The permit is held until the end of the transaction, which returns the connection to the pool.
-    let begun = async {
-        let turn = pools
+    let begin = async {
+        let permit = pools
             .gates
             .write_permits
             .take(view.holder, ACQUIRE_TIMEOUT)
             .await
             .map_err(gate::permit_timeout_error)?;
-        Ok((turn, pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?))
+        Ok((permit, pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?))
     };
-    let (_turn, transaction) = match begun.await {
-        Ok(begun) => begun,
+    let (_permit, transaction) = match begin.await {
+        Ok(permit_and_transaction) => permit_and_transaction,
         Err(error) => {
             let error: DbErr = error;
             let error = StoreError::from(error);
@@ -360,9 +361,9 @@ async fn in_transaction<T>(
             return Err(error);
         }
     };
-    let begun = Instant::now();
+    let begun_at = Instant::now();
     let outcome = run_and_commit(transaction, &pools.epoch, view, operation).await;
-    view.metrics.transaction(requested_at, Some(begun), transaction_outcome(outcome.as_ref().err()));
+    view.metrics.transaction(requested_at, Some(begun_at), transaction_outcome(outcome.as_ref().err()));
     outcome
 }
 
@@ -373,10 +374,10 @@ async fn run_and_commit<T>(
     operation: &(impl Fn(AccountStore) -> Write<T> + Sync),
 ) -> Result<T, StoreError> {
     let transaction = Arc::new(transaction);
-    let news: Arc<Mutex<Outbox>> = Arc::default();
+    let outbox: Arc<Mutex<Outbox>> = Arc::default();
     let scope = AccountStore {
         handle: Handle::Transaction(Arc::clone(&transaction)),
-        outbox: Arc::clone(&news),
+        outbox: Arc::clone(&outbox),
         ..view.clone()
     };
     let outcome = operation(scope).await;
@@ -384,8 +385,8 @@ async fn run_and_commit<T>(
     match outcome {
         Ok(value) => {
             transaction.commit().await?;
-            let news = mem::take(&mut *news.lock().unwrap_or_else(PoisonError::into_inner));
-            news.publish_all(view.account, &*view.bus);
+            let outbox = mem::take(&mut *outbox.lock().unwrap_or_else(PoisonError::into_inner));
+            outbox.publish_all(view.account, &*view.bus);
             Ok(value)
         }
         Err(error) => {

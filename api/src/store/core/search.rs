@@ -22,8 +22,7 @@ const PASSES: &str = "passes";
 pub(crate) struct BoundedScan<S> {
     /// The rows to examine, each with its [`RANK`] in its list.
     pub(crate) rows: SelectStatement,
-    /// The number of rows examined of each list. The rows after the one at this place are
-    /// unknown.
+    /// The number of rows examined of each list. The rows with a higher [`RANK`] are unknown.
     pub(crate) scan_limit: u64,
     pub(crate) sort: S,
 }
@@ -44,22 +43,22 @@ pub(crate) async fn scan_page<S: Sort>(
     BoundedScan { rows, scan_limit: ROWS_PER_SEARCH, sort }.page(connection, condition, request).await
 }
 
-/// The first `most` rows of a list, numbered in their order.
+/// Selects the first `scan_limit` rows of a list, numbered in their order.
 pub(crate) fn numbered<S: Sort>(
     select: Select<S::Entity>,
     sort: S,
-    most: u64,
+    scan_limit: u64,
     request: &PageRequest,
 ) -> SelectStatement {
     // `window` adds one row to the limit.
-    let looked_at = PageRequest { limit: most - 1, ..request.clone() };
-    let mut rows = page::window(select, sort, &looked_at).into_query();
-    rows.expr_window_as(Func::cust("ROW_NUMBER"), in_order(sort, request), Alias::new(RANK));
+    let scan_request = PageRequest { limit: scan_limit - 1, ..request.clone() };
+    let mut rows = page::window(select, sort, &scan_request).into_query();
+    rows.expr_window_as(Func::cust("ROW_NUMBER"), page_order(sort, request), Alias::new(RANK));
     rows
 }
 
-/// The order in which the rows of a page are read.
-pub(crate) fn in_order<S: Sort>(sort: S, request: &PageRequest) -> WindowStatement {
+/// Returns the window with the order in which the rows of a page are read.
+pub(crate) fn page_order<S: Sort>(sort: S, request: &PageRequest) -> WindowStatement {
     let mut window = WindowStatement::new();
     for column in sort.columns() {
         window.order_by((S::Entity::default(), column), direction(sort, request));
@@ -79,36 +78,36 @@ impl<S: Sort> BoundedScan<S> {
         condition: Condition,
         request: &PageRequest,
     ) -> Result<Page<<S::Entity as EntityTrait>::Model>, StoreError> {
-        let Self { scan_limit: most, sort, .. } = self;
+        let Self { scan_limit, sort, .. } = self;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let (mut found, mut more, mut reached) = (Vec::new(), false, None);
+        let (mut matches, mut has_more, mut scan_end) = (Vec::new(), false, None);
         for row in connection.query_all(&self.statement(condition, request)).await? {
             let model = <S::Entity as EntityTrait>::Model::from_query_result(&row, "")?;
-            let (place, passes): (i64, i32) = (row.try_get("", RANK)?, row.try_get("", PASSES)?);
+            let (rank, passes): (i64, i32) = (row.try_get("", RANK)?, row.try_get("", PASSES)?);
             let key = sort.key(&model);
             if passes == 1 {
-                if found.len() == limit {
-                    more = true;
+                if matches.len() == limit {
+                    has_more = true;
                     break;
                 }
-                found.push((key.clone(), model));
+                matches.push((key.clone(), model));
             }
-            if u64::try_from(place).is_ok_and(|place| place == most) {
-                reached = Some((request.end, key));
+            if u64::try_from(rank).is_ok_and(|rank| rank == scan_limit) {
+                scan_end = Some((request.end, key));
                 break;
             }
         }
-        let page = page::build_page(found, request, more || reached.is_some());
-        Ok(Page { resume_after: reached, ..page })
+        let page = page::build_page(matches, request, has_more || scan_end.is_some());
+        Ok(Page { resume_after: scan_end, ..page })
     }
 
-    /// The statement for the rows that pass and for the last row examined. The limit leaves out the last
-    /// row examined only if the page is full.
+    /// Returns the statement for the rows that pass and for the last row examined. The limit leaves out the
+    /// last row examined only if the page is full.
     fn statement(self, condition: Condition, request: &PageRequest) -> SelectStatement {
-        let Self { rows, scan_limit: most, sort } = self;
+        let Self { rows, scan_limit, sort } = self;
         let condition = if condition.is_empty() { condition.add(Expr::cust("1 = 1")) } else { condition };
         let passes = Expr::case(condition.clone(), Expr::cust("1")).finally(Expr::cust("0"));
-        let is_last = Expr::col(Alias::new(RANK)).eq(i64::try_from(most).unwrap_or(i64::MAX));
+        let is_last = Expr::col(Alias::new(RANK)).eq(i64::try_from(scan_limit).unwrap_or(i64::MAX));
         let mut statement = Query::select();
         statement
             .expr(Expr::cust("*"))
@@ -126,21 +125,24 @@ impl<S: Sort> BoundedScan<S> {
 
 impl<Row> Page<Row> {
     /// Returns the first rows of a longer page that pass a test that SQL cannot express, as a page of
-    /// the length that `request` asks for.
+    /// the length in `request`.
     pub(crate) fn search(self, request: &PageRequest, passes: impl Fn(&Row) -> bool) -> Self {
-        let forwards = request.end == End::First;
-        let unread = if forwards { self.has_next } else { self.has_previous };
+        let is_forward = request.end == End::First;
+        let has_unread = if is_forward { self.has_next } else { self.has_previous };
         let mut rows = self.rows;
-        if !forwards {
+        if !is_forward {
             rows.reverse();
         }
-        let last: Option<Key> =
+        let last_key: Option<Key> =
             self.resume_after.map(|(_, key)| key).or_else(|| rows.last().map(|(key, _)| key.clone()));
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
         let mut passing = rows.into_iter().filter(|(_, row)| passes(row));
-        let found: Vec<_> = passing.by_ref().take(limit).collect();
-        let more = passing.next().is_some();
-        let page = page::build_page(found, request, more || unread);
-        Self { resume_after: last.filter(|_| unread && !more).map(|key| (request.end, key)), ..page }
+        let matches: Vec<_> = passing.by_ref().take(limit).collect();
+        let has_more = passing.next().is_some();
+        let page = page::build_page(matches, request, has_more || has_unread);
+        Self {
+            resume_after: last_key.filter(|_| has_unread && !has_more).map(|key| (request.end, key)),
+            ..page
+        }
     }
 }

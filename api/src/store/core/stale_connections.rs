@@ -28,17 +28,17 @@ impl ConnectionEpoch {
         raised.is_some_and(|raised| raised.elapsed() <= age)
     }
 
-    /// Runs `work`. Invalidates the open connections and returns `None` if it takes longer than `patience`.
+    /// Runs `work`. Invalidates the open connections and returns `None` if it takes longer than `timeout`.
     pub(crate) async fn with_timeout<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
         let mut work = pin!(work);
         tokio::select! {
             biased;
             outcome = &mut work => Some(outcome),
-            () = tokio::time::sleep(patience) => {
+            () = tokio::time::sleep(timeout) => {
                 // Before `work` is dropped and returns its connections to the pool.
                 self.invalidate();
                 None

@@ -1,7 +1,8 @@
-//! The time that the SQL statements of one piece of work take, and the entries that it adds to the audit log.
+//! Counters of one piece of work: the time of its SQL statements, and the entries that it adds to the audit
+//! log.
 //!
-//! They are task-local counters, since the statements of a request run in the task of the request. Waiting
-//! for a connection does not count, since other requests cause it.
+//! The counters are task-local, since the statements of a request run in the task of the request. The time
+//! in which a statement waits for a connection does not count, since other requests cause it.
 
 use std::{
     future::Future,
@@ -16,7 +17,7 @@ tokio::task_local! {
     static STATEMENT_STATS: StatementStats;
 }
 
-/// The total time of the statements so far, and the number of audit entries.
+/// The counters of one piece of work. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatementStats(Arc<Counters>);
 
@@ -27,13 +28,13 @@ struct Counters {
 }
 
 impl StatementStats {
-    /// Runs `work` and counts the time of its statements.
+    /// Runs `work` and counts the time of its statements and its audit entries.
     pub(crate) async fn count<T>(&self, work: impl Future<Output = T>) -> T {
         STATEMENT_STATS.scope(self.clone(), work).await
     }
 
     /// Returns the time of the statements that have ended.
-    pub(crate) fn total(&self) -> Duration {
+    pub(crate) fn statement_time(&self) -> Duration {
         Duration::from_micros(self.0.microseconds.load(Ordering::Relaxed))
     }
 
@@ -44,15 +45,15 @@ impl StatementStats {
 }
 
 /// Adds a statement's time to the counter of the current task, if it has one.
-pub(crate) fn add(elapsed: Duration) {
+pub(crate) fn add_time(elapsed: Duration) {
     let microseconds = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
     // Background work of the server has no counter.
-    let _ = STATEMENT_STATS.try_with(|spent| spent.0.microseconds.fetch_add(microseconds, Ordering::Relaxed));
+    let _ = STATEMENT_STATS.try_with(|stats| stats.0.microseconds.fetch_add(microseconds, Ordering::Relaxed));
 }
 
 /// Adds an audit entry to the counter of the current task, if it has one.
 pub(crate) fn add_audit_entry() {
-    let _ = STATEMENT_STATS.try_with(|spent| spent.0.audit_entries.fetch_add(1, Ordering::Relaxed));
+    let _ = STATEMENT_STATS.try_with(|stats| stats.0.audit_entries.fetch_add(1, Ordering::Relaxed));
 }
 
 #[cfg(test)]
@@ -64,9 +65,9 @@ mod tests {
         let (one, two) = (StatementStats::default(), StatementStats::default());
         let send = |milliseconds| async move {
             tokio::task::yield_now().await;
-            add(Duration::from_millis(milliseconds));
+            add_time(Duration::from_millis(milliseconds));
         };
         tokio::join!(one.count(send(3)), two.count(send(5)), one.count(send(4)), send(100));
-        assert_eq!((one.total().as_millis(), two.total().as_millis()), (7, 5));
+        assert_eq!((one.statement_time().as_millis(), two.statement_time().as_millis()), (7, 5));
     }
 }

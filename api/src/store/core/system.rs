@@ -53,8 +53,8 @@ impl SystemStore {
     /// Returns an error if the database does not answer in time.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let reader = &self.pools.reader;
-        let ask = sea_orm::Statement::from_string(reader.get_database_backend(), "SELECT 1");
-        let answer = self.pools.epoch.with_timeout(PING_TIMEOUT, reader.query_one_raw(ask)).await;
+        let statement = sea_orm::Statement::from_string(reader.get_database_backend(), "SELECT 1");
+        let answer = self.pools.epoch.with_timeout(PING_TIMEOUT, reader.query_one_raw(statement)).await;
         answer.ok_or_else(StoreError::timed_out)??;
         Ok(())
     }
@@ -105,12 +105,12 @@ impl SystemStore {
     ///
     /// # Errors
     /// Returns [`StoreError::Conflict`] if the slug is taken.
-    pub async fn add_account(&self, account: account::Model, by: &Actor) -> Result<(), StoreError> {
+    pub async fn add_account(&self, account: account::Model, actor: &Actor) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let entry = Entry::done(Action::CreateAccount, Target::Account, json!({ "slug": account.slug }));
         let id = account.id;
         account.into_active_model().reset_all().insert(&transaction).await?;
-        audit_log::insert_audit_entry(&transaction, id, by, entry).await?;
+        audit_log::insert_audit_entry(&transaction, id, actor, entry).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -125,7 +125,7 @@ impl SystemStore {
         user: user::Model,
         member: membership::Model,
         token: api_token::Model,
-        by: &Actor,
+        actor: &Actor,
     ) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let id = account.id;
@@ -142,7 +142,7 @@ impl SystemStore {
         member.into_active_model().reset_all().insert(&transaction).await?;
         token.into_active_model().reset_all().insert(&transaction).await?;
         for entry in entries {
-            audit_log::insert_audit_entry(&transaction, id, by, entry).await?;
+            audit_log::insert_audit_entry(&transaction, id, actor, entry).await?;
         }
         transaction.commit().await?;
         Ok(())
@@ -157,7 +157,7 @@ impl SystemStore {
         account: AccountId,
         new_user: user::Model,
         (role, ends_at): (membership::Role, Option<Timestamp>),
-        by: &Actor,
+        actor: &Actor,
     ) -> Result<UserId, StoreError> {
         let mut detail = membership_detail(role, ends_at);
         detail["name"] = new_user.name.clone().into();
@@ -170,10 +170,10 @@ impl SystemStore {
             Some(user) => user.id,
             None => new_user.into_active_model().reset_all().insert(&transaction).await?.id,
         };
-        let member = membership::Model { account_id: account, user_id, role, created_at: by.at, ends_at };
+        let member = membership::Model { account_id: account, user_id, role, created_at: actor.at, ends_at };
         member.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::AddMember, Target::User(user_id), detail);
-        audit_log::insert_audit_entry(&transaction, account, by, entry).await?;
+        audit_log::insert_audit_entry(&transaction, account, actor, entry).await?;
         transaction.commit().await?;
         Ok(user_id)
     }
@@ -201,8 +201,8 @@ impl SystemStore {
         subject: &str,
     ) -> Result<Option<user::Model>, StoreError> {
         let key = (issuer.to_owned(), subject.to_owned());
-        let found = identity::Entity::find_by_id(key).find_also_related(user::Entity);
-        Ok(found.one(&self.pools.reader).await?.and_then(|(_, user)| user))
+        let identity = identity::Entity::find_by_id(key).find_also_related(user::Entity);
+        Ok(identity.one(&self.pools.reader).await?.and_then(|(_, user)| user))
     }
 
     /// Links a subject of an issuer to a user. From then on the issuer can sign the user in to all of
@@ -211,13 +211,13 @@ impl SystemStore {
     /// # Errors
     /// Returns [`StoreError::Conflict`] if the issuer's subject is already linked to a user.
     #[tracing::instrument(name = "store.identity.add", skip_all)]
-    pub async fn add_identity(&self, identity: identity::Model, by: &Actor) -> Result<(), StoreError> {
+    pub async fn add_identity(&self, identity: identity::Model, actor: &Actor) -> Result<(), StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let user = identity.user_id;
         let detail = json!({ "issuer": identity.issuer, "subject": identity.subject });
         identity.into_active_model().reset_all().insert(&transaction).await?;
         let entry = Entry::done(Action::LinkUser, Target::User(user), detail);
-        audit_log::insert_user_audit_entries(&transaction, user, by, &entry).await?;
+        audit_log::insert_user_audit_entries(&transaction, user, actor, &entry).await?;
         transaction.commit().await?;
         Ok(())
     }

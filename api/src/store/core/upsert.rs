@@ -28,8 +28,8 @@ pub(crate) fn replace<E: EntityTrait>() -> OnConflict {
 /// Adds the new values of these columns to those of the existing row, for sums.
 pub(crate) fn add_to_row<E: EntityTrait>(columns: impl IntoIterator<Item = E::Column>) -> OnConflict {
     let sum = |column: E::Column| {
-        let there = Expr::col((E::default(), column));
-        (column, there.add(Expr::col((Alias::new("excluded"), column))))
+        let stored_value = Expr::col((E::default(), column));
+        (column, stored_value.add(Expr::col((Alias::new("excluded"), column))))
     };
     OnConflict::columns(keys::<E>()).values(columns.into_iter().map(sum)).to_owned()
 }

@@ -4,25 +4,25 @@
 /// percent-encoded moves the rest of the password, with the `@` in front of the host, out of the
 /// authority. The part before it would be taken for the host, and shown.
 pub(crate) fn has_unencoded_password(url: &str) -> bool {
-    let Some((_, rest)) = url.split_once("://") else { return false };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, behind) = rest.split_at(end);
+    let Some((_, address)) = url.split_once("://") else { return false };
+    let end = address.find(['/', '?', '#']).unwrap_or(address.len());
+    let (authority, remainder) = address.split_at(end);
     if authority.contains('@') {
         // Of several `@` in the authority the last one counts. One in the path belongs to a password
         // that contains both characters.
-        return behind.starts_with('/') && path(behind).contains('@');
+        return remainder.starts_with('/') && path(remainder).contains('@');
     }
-    match behind.as_bytes().first() {
-        Some(b'/') => path(behind).contains('@'),
+    match remainder.as_bytes().first() {
+        Some(b'/') => path(remainder).contains('@'),
         // A value of the query may contain `@`, a name does not.
-        Some(b'?') => behind[1..].split(['=', '&']).next().is_some_and(|name| name.contains('@')),
-        Some(_) => behind.contains('@'),
+        Some(b'?') => remainder[1..].split(['=', '&']).next().is_some_and(|name| name.contains('@')),
+        Some(_) => remainder.contains('@'),
         None => false,
     }
 }
 
-fn path(behind: &str) -> &str {
-    &behind[..behind.find('?').unwrap_or(behind.len())]
+fn path(remainder: &str) -> &str {
+    &remainder[..remainder.find('?').unwrap_or(remainder.len())]
 }
 
 #[cfg(test)]

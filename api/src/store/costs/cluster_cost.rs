@@ -55,57 +55,58 @@ impl AccountStore {
     }
 
     /// Returns the condition that a cluster's cost reaches a bound.
-    pub(crate) fn cost_condition(&self, least: &CostAtLeast) -> Expr {
-        if !least.prices.is_empty() {
-            return self.cost(&least.prices).gte(least.nanos);
+    pub(crate) fn cost_condition(&self, filter: &CostAtLeast) -> Expr {
+        if !filter.prices.is_empty() {
+            return self.cost(&filter.prices).gte(filter.nanos);
         }
-        // Without prices every cost is zero. The database does not compare constants: see `one_of.rs`.
+        // Without prices every cost is zero. The database does not compare constants: see
+        // `core/composite_in.rs`.
         let id = cluster::Column::Id;
-        if least.nanos > 0.0 { id.is_one_of([0_i64; 0]) } else { id.is_not_null() }
+        if filter.nanos > 0.0 { id.is_one_of([0_i64; 0]) } else { id.is_not_null() }
     }
 
     /// Returns the cost of a cluster in billionths, as an expression: the hours of each day at the price of
     /// that day. Time without a price costs nothing.
     fn cost(&self, prices: &[PricedDays]) -> Expr {
-        let none = || Expr::val(0.0_f64);
+        let zero = || Expr::val(0.0_f64);
         if prices.is_empty() {
-            return none();
+            return zero();
         }
         let hour = |column: &'static str| Expr::col(("usage_hours", column));
-        let prices_of = prices.iter().map(|days| {
+        let price_rows = prices.iter().map(|days| {
             let (from, to) = (days.from * DAY_HOURS, days.to * DAY_HOURS);
             (from, to, days.per_thread_hour, days.per_gib_hour, days.per_worker_hour).into_value_tuple()
         });
         let amount = |column: &'static str, price: &'static str| {
             let time = Func::sum(Func::cast_as(hour(column), "double precision"));
             let price = Func::max(Expr::col(("prices", price)));
-            self.whole(Expr::from(time).mul(Expr::from(price)).div(HOUR_US))
+            self.round(Expr::from(time).mul(Expr::from(price)).div(HOUR_US))
         };
-        let of_day = amount("thread_us", "column3")
+        let day_cost = amount("thread_us", "column3")
             .add(amount("memory_gib_us", "column4"))
             .add(amount("worker_us", "column5"));
         let valid = hour("hour")
             .gte(Expr::col(("prices", "column1")))
             .and(hour("hour").lt(Expr::col(("prices", "column2"))));
         let days = Query::select()
-            .expr_as(of_day, "nanos")
+            .expr_as(day_cost, "nanos")
             .from("usage_hours")
-            .inner_join(TableRef::ValuesList(prices_of.collect(), "prices".into()), valid)
+            .inner_join(TableRef::ValuesList(price_rows.collect(), "prices".into()), valid)
             .and_where(hour("account_id").eq(self.account_id().0))
             .and_where(hour("cluster_id").equals((cluster::Entity, cluster::Column::Id)))
             // As literal text: see `DAY` in `usage_hour.rs`.
             .add_group_by([Expr::cust(format!("usage_hours.{DAY}"))])
             .take();
-        let whole = Query::select()
-            .expr(Func::coalesce([Func::sum(Expr::col("nanos")).into(), none()]))
+        let total = Query::select()
+            .expr(Func::coalesce([Func::sum(Expr::col("nanos")).into(), zero()]))
             .from_subquery(days, "days")
             .take();
-        Expr::SubQuery(None, Box::new(whole.into()))
+        Expr::SubQuery(None, Box::new(total.into()))
     }
 
     /// Rounds a number that is not negative to the nearest integer, halves upward. PostgreSQL's own
     /// rounding of halves goes to the even number; SQLite has no function that rounds down.
-    fn whole(&self, number: Expr) -> Expr {
+    fn round(&self, number: Expr) -> Expr {
         if self.is_postgres() {
             Func::cust("floor").arg(number.add(0.5)).into()
         } else {

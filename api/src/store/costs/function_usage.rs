@@ -53,14 +53,14 @@ pub struct FunctionUsage {
 impl FunctionUsage {
     /// Returns the sums of both usages.
     #[must_use]
-    pub fn add_usage(self, more: &Self) -> Self {
+    pub fn add_usage(self, other: &Self) -> Self {
         Self {
             prefix: self.prefix,
-            compute_us: self.compute_us.saturating_add(more.compute_us),
-            transfer_us: self.transfer_us.saturating_add(more.transfer_us),
-            tasks: self.tasks.saturating_add(more.tasks),
-            tasks_erred: self.tasks_erred.saturating_add(more.tasks_erred),
-            bytes: self.bytes.saturating_add(more.bytes),
+            compute_us: self.compute_us.saturating_add(other.compute_us),
+            transfer_us: self.transfer_us.saturating_add(other.transfer_us),
+            tasks: self.tasks.saturating_add(other.tasks),
+            tasks_erred: self.tasks_erred.saturating_add(other.tasks_erred),
+            bytes: self.bytes.saturating_add(other.bytes),
         }
     }
 }
@@ -179,13 +179,13 @@ impl AccountStore {
         limit: i64,
     ) -> Result<HashMap<ClusterId, Vec<FunctionUsage>>, StoreError> {
         use function_usage_hour::Column::{ClusterId as OfCluster, Hour, Prefix};
-        let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id \
+        let rank = "ROW_NUMBER() OVER (PARTITION BY cluster_id \
                      ORDER BY SUM(CAST(compute_us AS double precision)) DESC, prefix)";
         let mut functions = self
             .select::<function_usage_hour::Entity>()
             .select_only()
             .columns([OfCluster, Prefix])
-            .expr_as(Expr::cust(place), page::RANK)
+            .expr_as(Expr::cust(rank), page::RANK)
             .filter(OfCluster.is_one_of(clusters.iter().copied()))
             .filter(lies_in(Hour, hours))
             .group_by(OfCluster)
@@ -193,17 +193,17 @@ impl AccountStore {
         for column in FUNCTION_SUMS {
             functions = functions.expr_as(sum_of(self.backend(), column), column);
         }
-        let mut found: HashMap<ClusterId, Vec<FunctionUsage>> = HashMap::new();
+        let mut usage_by_cluster: HashMap<ClusterId, Vec<FunctionUsage>> = HashMap::new();
         for row in
             self.read_executor().query_all(&page::filter_top_ranked(functions.into_query(), limit)).await?
         {
             let usage = FunctionUsage::from_query_result(&row, "")?;
-            found.entry(row.try_get("", "cluster_id")?).or_default().push(usage);
+            usage_by_cluster.entry(row.try_get("", "cluster_id")?).or_default().push(usage);
         }
-        for functions in found.values_mut() {
+        for functions in usage_by_cluster.values_mut() {
             functions.sort_by(|a, b| b.compute_us.cmp(&a.compute_us).then_with(|| a.prefix.cmp(&b.prefix)));
         }
-        Ok(found)
+        Ok(usage_by_cluster)
     }
 
     /// Returns the paid resources of functions of selected clusters in a range of days, the last one
@@ -284,7 +284,7 @@ impl AccountStore {
     fn paid_for(
         &self,
         functions: &'static str,
-        whole: &'static str,
+        totals: &'static str,
         keys: [&'static str; 2],
         day: Expr,
     ) -> SelectStatement {
@@ -298,10 +298,10 @@ impl AccountStore {
             .take();
         // The quotient comes first, because the product of two times may exceed an integer.
         let share = |name: &'static str| {
-            let real = Func::cast_as(Expr::col(("whole", name)), "double precision");
-            column("compute_us").mul(Expr::expr(real).div(Expr::col(("whole", "thread_us")))).sum()
+            let total = Func::cast_as(Expr::col(("whole", name)), "double precision");
+            column("compute_us").mul(Expr::expr(total).div(Expr::col(("whole", "thread_us")))).sum()
         };
-        let of_account = keys.iter().fold(same("account_id"), |all, key| all.and(same(key)));
+        let has_same_keys = keys.iter().fold(same("account_id"), |condition, key| condition.and(same(key)));
         Query::select()
             .column(("functions", "prefix"))
             .expr_as(Expr::SubQuery(None, Box::new(rate_from.into())), "rate_from")
@@ -309,7 +309,7 @@ impl AccountStore {
             .expr_as(share("memory_gib_us"), "memory_gib_us")
             .expr_as(share("worker_us"), "worker_us")
             .from_as(functions, "functions")
-            .join_as(JoinType::InnerJoin, whole, "whole", of_account)
+            .join_as(JoinType::InnerJoin, totals, "whole", has_same_keys)
             .and_where(column("account_id").eq(self.account_id().0))
             // Without threads, nothing was paid.
             .and_where(Expr::col(("whole", "thread_us")).gt(0))

@@ -94,11 +94,11 @@ impl SystemStore {
             hours = hours.filter(usage_hour::Column::AccountId.eq(account));
             days = days.filter(Column::AccountId.eq(account));
         }
-        let mut found: Vec<AccountDay> = hours.into_model().all(&self.pools.reader).await?;
-        found.extend(days.into_model::<AccountDay>().all(&self.pools.reader).await?);
-        found.sort_unstable();
-        found.dedup();
-        Ok(found)
+        let mut account_days: Vec<AccountDay> = hours.into_model().all(&self.pools.reader).await?;
+        account_days.extend(days.into_model::<AccountDay>().all(&self.pools.reader).await?);
+        account_days.sort_unstable();
+        account_days.dedup();
+        Ok(account_days)
     }
 
     /// Replaces the sums of a day by those of its hours.

@@ -94,8 +94,8 @@ impl AccountStore {
         days: (i64, i64),
     ) -> Result<(), StoreError> {
         let Some(filter) = clusters.filter_of_hours() else { return Ok(()) };
-        let passing = self.passing_clusters(filter, days).select_only().column(cluster::Column::Id);
-        if self.count_up_to(passing, MAX_CLUSTERS + 1).await? > MAX_CLUSTERS {
+        let cluster_ids = self.passing_clusters(filter, days).select_only().column(cluster::Column::Id);
+        if self.count_up_to(cluster_ids, MAX_CLUSTERS + 1).await? > MAX_CLUSTERS {
             return Err(StoreError::TooLarge(
                 "the usage of more than 10,000 clusters is too much for one response: narrow the filter of \
                  clusters, or request a shorter period",
@@ -222,7 +222,10 @@ mod tests {
         let of_users = ClusterFilter { users: Some(users.clone()), ..ClusterFilter::default() };
         assert_eq!(UsageClusters::from(ClusterFilter::default()), UsageClusters::All);
         assert_eq!(UsageClusters::from(of_users.clone()), UsageClusters::OfUsers(users));
-        let more = ClusterFilter { has_errors: Some(true), ..of_users };
-        assert_eq!(UsageClusters::from(more.clone()), UsageClusters::Passing(Box::new(more)));
+        let not_only_users = ClusterFilter { has_errors: Some(true), ..of_users };
+        assert_eq!(
+            UsageClusters::from(not_only_users.clone()),
+            UsageClusters::Passing(Box::new(not_only_users))
+        );
     }
 }

@@ -190,11 +190,11 @@ impl AccountStore {
         }
         select = select.expr_as(cut_hours("usage_hours"), "cut_rows");
         let rows: Vec<ClusterDay> = select.into_model().all(&self.read_executor()).await?;
-        let mut found: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
+        let mut usage_by_cluster: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
         for row in rows {
-            found.entry(row.cluster_id).or_default().insert(row.day, row.sums.into());
+            usage_by_cluster.entry(row.cluster_id).or_default().insert(row.day, row.sums.into());
         }
-        Ok(found)
+        Ok(usage_by_cluster)
     }
 
     /// Returns only the billed part of the same usage, which reads fewer columns.
@@ -221,12 +221,12 @@ impl AccountStore {
             .into_tuple()
             .all(&self.read_executor())
             .await?;
-        let mut found: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
+        let mut usage_by_cluster: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
         for (cluster, day, thread_us, worker_us, memory_gib_us) in rows {
             let usage = Usage { thread_us, worker_us, memory_gib_us, ..Usage::default() };
-            found.entry(cluster).or_default().insert(day, usage);
+            usage_by_cluster.entry(cluster).or_default().insert(day, usage);
         }
-        Ok(found)
+        Ok(usage_by_cluster)
     }
 
     /// Returns the usage of clusters by hour, from the hour `from` to before `to`, at most `limit` rows
@@ -284,7 +284,7 @@ impl AccountStore {
     }
 
     fn hour(&self, cluster: ClusterId, sequence: i64, report: &UsageReport) -> Model {
-        let some = |seconds: Option<WorkSeconds>| seconds.map(WorkSeconds::microseconds);
+        let optional_us = |seconds: Option<WorkSeconds>| seconds.map(WorkSeconds::microseconds);
         let thread_us = report.thread_seconds.microseconds();
         let observed_us = report.observed_seconds.map_or(thread_us, HourSeconds::microseconds);
         Model {
@@ -300,12 +300,12 @@ impl AccountStore {
             compute_us: report.compute_seconds.microseconds(),
             reported_compute_us: None,
             transfer_us: report.transfer_seconds.microseconds(),
-            cpu_us: some(report.cpu_seconds),
-            noncpu_us: some(report.noncpu_seconds),
-            serialize_us: some(report.serialize_seconds),
-            spill_us: some(report.spill_seconds),
-            overhead_us: some(report.overhead_seconds),
-            failed_us: some(report.failed_seconds),
+            cpu_us: optional_us(report.cpu_seconds),
+            noncpu_us: optional_us(report.noncpu_seconds),
+            serialize_us: optional_us(report.serialize_seconds),
+            spill_us: optional_us(report.spill_seconds),
+            overhead_us: optional_us(report.overhead_seconds),
+            failed_us: optional_us(report.failed_seconds),
             idle_us: report.idle_seconds.map(HourSeconds::microseconds),
             tasks: report.tasks.get(),
             tasks_erred: report.tasks_erred.get(),

@@ -142,7 +142,7 @@ pub struct FunctionCell {
 }
 
 #[derive(FromQueryResult)]
-struct AtRow {
+struct CellKeyRow {
     time: Option<i64>,
     user_id: Option<UserId>,
     user_name: Option<String>,
@@ -155,7 +155,7 @@ struct AtRow {
 #[derive(FromQueryResult)]
 struct UsageRow {
     #[sea_orm(nested)]
-    at: AtRow,
+    at: CellKeyRow,
     clusters: i64,
     #[sea_orm(nested)]
     sums: Sums,
@@ -164,14 +164,14 @@ struct UsageRow {
 #[derive(FromQueryResult)]
 struct FunctionRow {
     #[sea_orm(nested)]
-    at: AtRow,
+    at: CellKeyRow,
     #[sea_orm(nested)]
     usage: FunctionUsage,
 }
 
-impl From<AtRow> for CellKey {
-    fn from(row: AtRow) -> Self {
-        let AtRow { time, user_id, user_name, user_created_at, tag_key, tag_value, version } = row;
+impl From<CellKeyRow> for CellKey {
+    fn from(row: CellKeyRow) -> Self {
+        let CellKeyRow { time, user_id, user_name, user_created_at, tag_key, tag_value, version } = row;
         let user_id = user_id.filter(|user| !user.0.is_nil());
         let user = match (user_id, user_name, user_created_at) {
             (Some(id), Some(name), Some(created_at)) => Some(User { id, name, created_at }),
@@ -192,20 +192,20 @@ impl AccountStore {
     pub async fn usage_cells(
         &self,
         days: (i64, i64),
-        by: &GroupBy,
+        grouping: &GroupBy,
         limit: u64,
     ) -> Result<Vec<UsageCell>, StoreError> {
-        let rows: Vec<UsageRow> = if by.needs_hourly_rows() {
+        let rows: Vec<UsageRow> = if grouping.needs_hourly_rows() {
             let clusters = Expr::col(("usage_hours", "cluster_id")).count_distinct();
-            let cells = self.cells::<usage_hour::Entity>("usage_hours", days, by);
-            let select =
-                with_sums(cells, self.backend(), "usage_hours", by, &SUMS).expr_as(by.cut_rows(), "cut_rows");
+            let cells = self.cells::<usage_hour::Entity>("usage_hours", days, grouping);
+            let select = select_sums(cells, self.backend(), "usage_hours", grouping, &SUMS)
+                .expr_as(grouping.cut_rows(), "cut_rows");
             select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
         } else {
-            let clusters = by.sum(self.backend(), ("usage_days", "clusters"));
-            let cells = self.cells::<usage_day::Entity>("usage_days", days, by);
-            let select =
-                with_sums(cells, self.backend(), "usage_days", by, &SUMS).expr_as(by.cut_rows(), "cut_rows");
+            let clusters = grouping.sum(self.backend(), ("usage_days", "clusters"));
+            let cells = self.cells::<usage_day::Entity>("usage_days", days, grouping);
+            let select = select_sums(cells, self.backend(), "usage_days", grouping, &SUMS)
+                .expr_as(grouping.cut_rows(), "cut_rows");
             select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
         };
         let cells = rows.into_iter();
@@ -222,21 +222,21 @@ impl AccountStore {
     pub async fn function_cells(
         &self,
         days: (i64, i64),
-        by: &GroupBy,
+        grouping: &GroupBy,
         limit: u64,
     ) -> Result<Vec<FunctionCell>, StoreError> {
-        let rows: Vec<FunctionRow> = if by.needs_hourly_rows() {
+        let rows: Vec<FunctionRow> = if grouping.needs_hourly_rows() {
             let table = "function_usage_hours";
-            let select = self.cells::<function_usage_hour::Entity>(table, days, by);
-            by_prefix(select, self.backend(), table, by)
+            let select = self.cells::<function_usage_hour::Entity>(table, days, grouping);
+            group_by_prefix(select, self.backend(), table, grouping)
                 .limit(limit)
                 .into_model()
                 .all(&self.read_executor())
                 .await?
         } else {
             let table = "function_usage_days";
-            let select = self.cells::<function_usage_day::Entity>(table, days, by);
-            by_prefix(select, self.backend(), table, by)
+            let select = self.cells::<function_usage_day::Entity>(table, days, grouping);
+            group_by_prefix(select, self.backend(), table, grouping)
                 .limit(limit)
                 .into_model()
                 .all(&self.read_executor())
@@ -246,8 +246,13 @@ impl AccountStore {
     }
 
     /// Selects the grouped rows of a usage table with their coordinates. The caller adds the sums.
-    fn cells<E: AccountOwned>(&self, table: &'static str, (from, to): (i64, i64), by: &GroupBy) -> Select<E> {
-        let (time, hours) = if by.needs_hourly_rows() { ("hour", DAY_HOURS) } else { ("day", 1) };
+    fn cells<E: AccountOwned>(
+        &self,
+        table: &'static str,
+        (from, to): (i64, i64),
+        grouping: &GroupBy,
+    ) -> Select<E> {
+        let (time, hours) = if grouping.needs_hourly_rows() { ("hour", DAY_HOURS) } else { ("day", 1) };
         let column = |column: &'static str| Expr::col((table, column));
         let mut select = self
             .select::<E>()
@@ -255,118 +260,135 @@ impl AccountStore {
             .filter(column(time).gte(from * hours))
             .filter(column(time).lt(to * hours));
         // The expression is text for the reason given at [`DAY`].
-        let time = match by.step {
+        let time = match grouping.step {
             UsageStep::Whole => None,
-            UsageStep::Day if by.needs_hourly_rows() => Some(Expr::cust(format!("{table}.{DAY}"))),
+            UsageStep::Day if grouping.needs_hourly_rows() => Some(Expr::cust(format!("{table}.{DAY}"))),
             UsageStep::Day | UsageStep::Hour => Some(column(time)),
         };
-        select = by.group_by_column(select, "time", time);
-        let users = by.clusters.users();
-        if by.needs_hourly_rows() && (by.user || by.package.is_some() || users.is_some()) {
-            let of_hour = Expr::col(("clusters", "account_id"))
+        select = grouping.group_by_column(select, "time", time);
+        let users = grouping.clusters.users();
+        if grouping.needs_hourly_rows() && (grouping.user || grouping.package.is_some() || users.is_some()) {
+            let is_cluster_of_hour = Expr::col(("clusters", "account_id"))
                 .equals((table, "account_id"))
                 .and(Expr::col(("clusters", "id")).equals((table, "cluster_id")));
-            QuerySelect::query(&mut select).inner_join("clusters", of_hour);
+            QuerySelect::query(&mut select).inner_join("clusters", is_cluster_of_hour);
         }
         if let Some(users) = users {
-            let user = Expr::col(user_column(table, by));
+            let user = Expr::col(user_column(table, grouping));
             select = select.filter(expression_is_one_of(user, "uuid", users.iter().map(|user| user.0)));
         }
-        if let Some(filter) = by.clusters.filter_of_hours() {
+        if let Some(filter) = grouping.clusters.filter_of_hours() {
             select = select.filter(column("cluster_id").in_subquery(self.passing_ids(filter, (from, to))));
         }
-        select = by_user(select, table, by);
-        select = by_tag(select, table, by);
-        select = self.by_version(select, by);
+        select = group_by_user(select, table, grouping);
+        select = group_by_tag(select, table, grouping);
+        select = self.group_by_version(select, grouping);
         // Without GROUP BY, an empty range would still produce a row.
-        if by.is_stored() { select } else { select.having(Expr::cust("COUNT(*) > 0")) }
+        if grouping.is_stored() { select } else { select.having(Expr::cust("COUNT(*) > 0")) }
     }
 
     /// Groups by the version of a package on the schedulers of the clusters.
-    fn by_version<E: AccountOwned>(&self, mut select: Select<E>, by: &GroupBy) -> Select<E> {
-        let Some(package) = by.package.as_deref() else { return by.group_by_column(select, "version", None) };
-        let of_environment = |column: &'static str| Expr::col(("environments", column));
+    fn group_by_version<E: AccountOwned>(&self, mut select: Select<E>, grouping: &GroupBy) -> Select<E> {
+        let Some(package) = grouping.package.as_deref() else {
+            return grouping.group_by_column(select, "version", None);
+        };
+        let environment_column = |column: &'static str| Expr::col(("environments", column));
         let mut versions = Query::select()
             // DISTINCT makes the database parse each environment once, and not once per hour.
             .distinct()
             .columns([("environments", "account_id"), ("environments", "cluster_id"), ("environments", "id")])
             .from("environments")
-            .and_where(of_environment("account_id").eq(self.account_id()))
+            .and_where(environment_column("account_id").eq(self.account_id()))
             .take();
         if package == "python" {
-            versions.expr_as(of_environment("python"), "version");
+            versions.expr_as(environment_column("python"), "version");
         } else {
-            let each = Func::cust(self.package_rows_function()).arg(of_environment("packages"));
+            let package_rows = Func::cust(self.package_rows_function()).arg(environment_column("packages"));
             versions
-                .from_function(each, "package")
+                .from_function(package_rows, "package")
                 .expr_as(Expr::col(("package", "value")), "version")
                 .and_where(Expr::col(("package", "key")).eq(package));
         }
-        let of_scheduler = Expr::col(("versions", "account_id"))
+        let is_of_scheduler = Expr::col(("versions", "account_id"))
             .equals(("clusters", "account_id"))
             .and(Expr::col(("versions", "cluster_id")).equals(("clusters", "id")))
             .and(Expr::col(("versions", "id")).equals(("clusters", "environment_id")));
-        QuerySelect::query(&mut select).join_subquery(JoinType::LeftJoin, versions, "versions", of_scheduler);
-        by.group_by_column(select, "version", Some(Expr::col(("versions", "version"))))
+        QuerySelect::query(&mut select).join_subquery(
+            JoinType::LeftJoin,
+            versions,
+            "versions",
+            is_of_scheduler,
+        );
+        grouping.group_by_column(select, "version", Some(Expr::col(("versions", "version"))))
     }
 }
 
 /// Returns the column with the user of a row's clusters.
-fn user_column(table: &'static str, by: &GroupBy) -> (&'static str, &'static str) {
-    if by.needs_hourly_rows() { ("clusters", "user_id") } else { (table, "user_id") }
+fn user_column(table: &'static str, grouping: &GroupBy) -> (&'static str, &'static str) {
+    if grouping.needs_hourly_rows() { ("clusters", "user_id") } else { (table, "user_id") }
 }
 
-fn by_user<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &GroupBy) -> Select<E> {
+fn group_by_user<E: AccountOwned>(
+    mut select: Select<E>,
+    table: &'static str,
+    grouping: &GroupBy,
+) -> Select<E> {
     let names = ["user_id", "user_name", "user_created_at"];
-    if !by.user {
-        return names.into_iter().fold(select, |select, name| by.group_by_column(select, name, None));
+    if !grouping.user {
+        return names.into_iter().fold(select, |select, name| grouping.group_by_column(select, name, None));
     }
-    let user = user_column(table, by);
+    let user = user_column(table, grouping);
     // The join goes through the membership, so that the names of former members are not revealed.
-    let member = Expr::col(("memberships", "account_id"))
+    let is_membership_of_user = Expr::col(("memberships", "account_id"))
         .equals((table, "account_id"))
         .and(Expr::col(("memberships", "user_id")).equals(user));
-    let of_member = Expr::col(("users", "id")).equals(("memberships", "user_id"));
-    QuerySelect::query(&mut select).left_join("memberships", member).left_join("users", of_member);
+    let is_user_of_membership = Expr::col(("users", "id")).equals(("memberships", "user_id"));
+    QuerySelect::query(&mut select)
+        .left_join("memberships", is_membership_of_user)
+        .left_join("users", is_user_of_membership);
     let columns = [user, ("users", "name"), ("users", "created_at")];
-    names
-        .into_iter()
-        .zip(columns)
-        .fold(select, |select, (name, column)| by.group_by_column(select, name, Some(Expr::col(column))))
+    names.into_iter().zip(columns).fold(select, |select, (name, column)| {
+        grouping.group_by_column(select, name, Some(Expr::col(column)))
+    })
 }
 
-fn by_tag<E: AccountOwned>(mut select: Select<E>, table: &'static str, by: &GroupBy) -> Select<E> {
-    let tags = by.tags.as_ref();
+fn group_by_tag<E: AccountOwned>(
+    mut select: Select<E>,
+    table: &'static str,
+    grouping: &GroupBy,
+) -> Select<E> {
+    let tags = grouping.tags.as_ref();
     let column = |column: &'static str| Expr::col(("cluster_tags", column));
     if let Some(tags) = tags {
-        let mut of_hour = column("account_id")
+        let mut is_tag_of_cluster = column("account_id")
             .equals((table, "account_id"))
             .and(column("cluster_id").equals((table, "cluster_id")));
         if let TagGrouping::OfKey(key) = tags {
-            of_hour = of_hour.and(column("key").eq(key.as_str()));
+            is_tag_of_cluster = is_tag_of_cluster.and(column("key").eq(key.as_str()));
         }
-        QuerySelect::query(&mut select).left_join("cluster_tags", of_hour);
+        QuerySelect::query(&mut select).left_join("cluster_tags", is_tag_of_cluster);
     }
-    let select = by.group_by_column(select, "tag_key", tags.map(|_| column("key")));
-    by.group_by_column(select, "tag_value", tags.map(|_| column("value")))
+    let select = grouping.group_by_column(select, "tag_key", tags.map(|_| column("key")));
+    grouping.group_by_column(select, "tag_value", tags.map(|_| column("value")))
 }
 
-fn with_sums<E: AccountOwned>(
+fn select_sums<E: AccountOwned>(
     select: Select<E>,
     backend: DatabaseBackend,
     table: &'static str,
-    by: &GroupBy,
+    grouping: &GroupBy,
     sums: &[&'static str],
 ) -> Select<E> {
-    sums.iter().fold(select, |select, column| select.expr_as(by.sum(backend, (table, *column)), *column))
+    sums.iter()
+        .fold(select, |select, column| select.expr_as(grouping.sum(backend, (table, *column)), *column))
 }
 
-fn by_prefix<E: AccountOwned>(
+fn group_by_prefix<E: AccountOwned>(
     select: Select<E>,
     backend: DatabaseBackend,
     table: &'static str,
-    by: &GroupBy,
+    grouping: &GroupBy,
 ) -> Select<E> {
-    let select = by.group_by_column(select, "prefix", Some(Expr::col((table, "prefix"))));
-    with_sums(select, backend, table, by, &FUNCTION_SUMS)
+    let select = grouping.group_by_column(select, "prefix", Some(Expr::col((table, "prefix"))));
+    select_sums(select, backend, table, grouping, &FUNCTION_SUMS)
 }

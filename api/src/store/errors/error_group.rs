@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// The orders groups of errors can be listed in.
+/// The sort orders of error groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorGroupSort {
     /// The group whose last error is the newest comes first.
@@ -68,7 +68,7 @@ impl Sort for ErrorGroupSort {
     }
 }
 
-/// A filter of groups of errors. A group must meet every condition that is set.
+/// A filter of error groups. A group must meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorGroupFilter {
     /// Only groups with an error on one of these clusters.
@@ -100,7 +100,7 @@ pub struct ErrorGroupCounts {
 }
 
 impl AccountStore {
-    /// Returns a page of the account's groups of errors that pass a filter.
+    /// Returns a page of the account's error groups that pass a filter.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -119,7 +119,7 @@ impl AccountStore {
         scan_page(&self.read_executor(), select, self.error_groups(filter), sort, request).await
     }
 
-    /// Counts the groups of errors that pass a filter.
+    /// Counts the error groups that pass a filter.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -128,10 +128,10 @@ impl AccountStore {
         if filter.is_of_no_cluster() {
             return Ok(0);
         }
-        let all = self
+        let groups = self
             .select_in_range::<Entity>(Column::LastSeenAt, filter.seen_in)
             .filter(self.error_groups(filter));
-        Ok(all.count(&self.read_executor()).await?)
+        Ok(groups.count(&self.read_executor()).await?)
     }
 
     /// Returns the groups among `ids` that pass the filter, and those that would pass it with another
@@ -150,20 +150,21 @@ impl AccountStore {
         let select = select.filter(self.error_groups(&with_any_status));
         let select = select.filter(Column::Id.is_one_of(ids.iter().copied()));
         let rows = select.order_by_asc(Column::ChangedAt).all(&self.read_executor()).await?;
-        let passes = |row: &Model| {
+        let has_status = |row: &Model| {
             let status = ErrorStatus::derive(row.status, row.resolved_until, row.last_seen_at);
             filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&status))
         };
-        Ok(rows.into_iter().partition(passes))
+        Ok(rows.into_iter().partition(has_status))
     }
 
     pub(crate) fn error_groups(&self, filter: &ErrorGroupFilter) -> Condition {
         let ErrorGroupFilter { clusters, origin, types, seen_in: _, statuses } = filter;
-        let is_one = |types: &Vec<String>| Column::ExceptionType.is_one_of(types.iter().map(String::as_str));
+        let has_type =
+            |types: &Vec<String>| Column::ExceptionType.is_one_of(types.iter().map(String::as_str));
         Condition::all()
             .add_option(clusters.as_ref().map(|clusters| self.happened_on(clusters)))
             .add_option(origin.map(|origin| Column::Origin.eq(origin)))
-            .add_option(types.as_ref().map(is_one))
+            .add_option(types.as_ref().map(has_type))
             .add_option(statuses.as_deref().map(error_status::has_any_status))
     }
 
@@ -212,8 +213,8 @@ impl AccountStore {
             .into_tuple()
             .all(&self.read_executor())
             .await?;
-        let counted = rows.into_iter();
-        Ok(counted
+        let counts = rows.into_iter();
+        Ok(counts
             .map(|(id, occurrences, clusters)| (id, ErrorGroupCounts { occurrences, clusters }))
             .collect())
     }
@@ -273,12 +274,17 @@ impl AccountStore {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         // Sorted by identifier, because locks must be taken in one order.
-        let mut groups: BTreeMap<ErrorGroupId, Seen> = BTreeMap::new();
+        let mut groups: BTreeMap<ErrorGroupId, ReportedGroup> = BTreeMap::new();
         for report in reports {
             let (Fingerprint { group: id, title }, at) = (Fingerprint::of(report), report.at.timestamp());
-            let group = groups.entry(id).or_insert(Seen { report, title, first: at, last: at });
-            group.first = earlier(group.first, at);
-            group.last = later(group.last, at);
+            let group = groups.entry(id).or_insert(ReportedGroup {
+                report,
+                title,
+                first_seen_at: at,
+                last_seen_at: at,
+            });
+            group.first_seen_at = earlier(group.first_seen_at, at);
+            group.last_seen_at = later(group.last_seen_at, at);
         }
         if groups.is_empty() {
             return Ok(());
@@ -290,8 +296,8 @@ impl AccountStore {
                 id,
                 origin: group.report.origin().into(),
                 exception_type: exception_of(group.report).map(str::to_owned),
-                first_seen_at: group.first,
-                last_seen_at: group.last,
+                first_seen_at: group.first_seen_at,
+                last_seen_at: group.last_seen_at,
                 key_id: sealed.key_id,
                 sealed: sealed.bytes,
                 status: Status::Open,
@@ -302,7 +308,7 @@ impl AccountStore {
                 changed_at: Some(now.timestamp_millis()),
             }
         });
-        self.insert::<Entity>(rows.collect(), &widened(now)).await?;
+        self.insert::<Entity>(rows.collect(), &widen_times(now)).await?;
         self.announce_account(ChangeKinds::ERROR_GROUPS);
         Ok(())
     }
@@ -328,34 +334,36 @@ impl AccountStore {
 }
 
 /// The errors of a report that belong to one group.
-struct Seen<'a> {
+struct ReportedGroup<'a> {
     /// One of the errors.
     report: &'a ErrorReport,
     title: String,
-    first: Timestamp,
-    last: Timestamp,
+    first_seen_at: Timestamp,
+    last_seen_at: Timestamp,
 }
 
-fn earlier(one: Timestamp, other: Timestamp) -> Timestamp {
-    std::cmp::min(one.0, other.0).into()
+fn earlier(a: Timestamp, b: Timestamp) -> Timestamp {
+    std::cmp::min(a.0, b.0).into()
 }
 
-fn later(one: Timestamp, other: Timestamp) -> Timestamp {
-    std::cmp::max(one.0, other.0).into()
+fn later(a: Timestamp, b: Timestamp) -> Timestamp {
+    std::cmp::max(a.0, b.0).into()
 }
 
 /// Returns the update of an existing row: the times are widened to include the new ones, or replaced by
 /// them if the group was hidden. The other values determine the identifier, so they are equal.
-fn widened(now: Timestamp) -> OnConflict {
-    let there = |column: Column| Expr::col((Entity, column));
-    let new = |column: Column| Expr::col((Alias::new("excluded"), column));
-    let is_hidden = || there(Column::HiddenAt).is_not_null();
-    let is_earlier = || new(Column::FirstSeenAt).lt(there(Column::FirstSeenAt)).or(is_hidden());
-    let is_later = || new(Column::LastSeenAt).gt(there(Column::LastSeenAt)).or(is_hidden());
-    let either = |condition: Expr, column: Column| Expr::case(condition, new(column)).finally(there(column));
+fn widen_times(now: Timestamp) -> OnConflict {
+    let stored_value = |column: Column| Expr::col((Entity, column));
+    let new_value = |column: Column| Expr::col((Alias::new("excluded"), column));
+    let is_hidden = || stored_value(Column::HiddenAt).is_not_null();
+    let is_earlier = || new_value(Column::FirstSeenAt).lt(stored_value(Column::FirstSeenAt)).or(is_hidden());
+    let is_later = || new_value(Column::LastSeenAt).gt(stored_value(Column::LastSeenAt)).or(is_hidden());
+    let new_value_if = |condition: Expr, column: Column| {
+        Expr::case(condition, new_value(column)).finally(stored_value(column))
+    };
     OnConflict::columns([Column::AccountId, Column::Id])
-        .value(Column::FirstSeenAt, either(is_earlier(), Column::FirstSeenAt))
-        .value(Column::LastSeenAt, either(is_later(), Column::LastSeenAt))
+        .value(Column::FirstSeenAt, new_value_if(is_earlier(), Column::FirstSeenAt))
+        .value(Column::LastSeenAt, new_value_if(is_later(), Column::LastSeenAt))
         .value(Column::HiddenAt, Expr::val(Option::<Timestamp>::None))
         .value(Column::ChangedAt, next_change(Column::ChangedAt, now))
         .to_owned()

@@ -176,8 +176,8 @@ impl From<&SourceExcerpt> for SourceText {
 }
 
 impl AccountStore {
-    /// Returns a page of the errors of all clusters that pass a filter. With `words` it returns only errors
-    /// whose texts can be decrypted and contain the words in upper or lower case, and reads at most 500
+    /// Returns a page of the errors of all clusters that pass a filter. With `search_text` it returns only
+    /// errors whose texts can be decrypted and contain it in upper or lower case, and reads at most 500
     /// errors.
     ///
     /// # Errors
@@ -185,22 +185,22 @@ impl AccountStore {
     #[tracing::instrument(name = "store.error_occurrence.page", skip_all)]
     pub async fn account_error_page(
         &self,
-        of: &AccountErrors,
-        words: Option<&str>,
+        filter: &AccountErrors,
+        search_text: Option<&str>,
         sort: ErrorSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
         let select =
-            self.select_in_range(Column::OccurredAt, remaining_range(of.at, sort.descending(), request));
-        let condition = self.account_errors(of);
-        let Some(words) = words.map(str::to_lowercase) else {
+            self.select_in_range(Column::OccurredAt, remaining_range(filter.at, sort.descending(), request));
+        let condition = self.account_errors(filter);
+        let Some(search_text) = search_text.map(str::to_lowercase) else {
             return scan_page(&self.read_executor(), select, condition, sort, request).await;
         };
         // The search needs the texts, which a list does not read.
         let errors = PageRequest { limit: ERRORS_PER_SEARCH, row_columns: Columns::Full, ..request.clone() };
         let page = scan_page(&self.read_executor(), select, condition, sort, &errors).await?;
         // An error whose texts cannot be decrypted does not match.
-        Ok(page.search(request, |row| self.error_contains(row, &words)))
+        Ok(page.search(request, |row| self.error_contains(row, &search_text)))
     }
 
     /// Returns a slice of the errors of all clusters that pass a filter, the latest first. With a `cluster`
@@ -211,12 +211,12 @@ impl AccountStore {
     #[tracing::instrument(name = "store.error_occurrence.slice", skip_all)]
     pub async fn error_slice(
         &self,
-        of: &AccountErrors,
+        filter: &AccountErrors,
         cluster: Option<ClusterId>,
         slice: Slice,
     ) -> Result<Vec<Model>, StoreError> {
         let select =
-            self.select_in_range::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
+            self.select_in_range::<Entity>(Column::OccurredAt, filter.at).filter(self.account_errors(filter));
         let (select, sort) = match cluster {
             Some(cluster) => (select.filter(Column::ClusterId.eq(cluster)), ErrorSort::NewestFirst),
             None => (select, ErrorSort::LatestOfAllFirst),
@@ -224,11 +224,11 @@ impl AccountStore {
         page::fetch_slice(&self.read_executor(), select, sort, slice).await
     }
 
-    /// Returns true if the texts of an error can be decrypted and contain some words, which must be in
-    /// lower case.
-    pub(crate) fn error_contains(&self, row: &Model, words: &str) -> bool {
+    /// Returns true if the texts of an error can be decrypted and contain `search_text`, which must be
+    /// in lower case.
+    pub(crate) fn error_contains(&self, row: &Model, search_text: &str) -> bool {
         let text = self.decrypt_error_text(row).unwrap_or_default();
-        [text.message, text.traceback].iter().any(|text| text.to_lowercase().contains(words))
+        [text.message, text.traceback].iter().any(|text| text.to_lowercase().contains(search_text))
     }
 
     /// Returns errors in the order of their arrival.
@@ -238,13 +238,19 @@ impl AccountStore {
     #[tracing::instrument(name = "store.error_occurrence.arrived", skip_all)]
     pub async fn arrived_errors(
         &self,
-        of: &AccountErrors,
+        filter: &AccountErrors,
         arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
-        self.fetch_in_arrival_order(arrivals, columns, self.account_errors(of), ErrorSort::AsArrived, limit)
-            .await
+        self.fetch_in_arrival_order(
+            arrivals,
+            columns,
+            self.account_errors(filter),
+            ErrorSort::AsArrived,
+            limit,
+        )
+        .await
     }
 
     /// Counts the errors of all clusters that pass a filter.
@@ -252,17 +258,19 @@ impl AccountStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.error_occurrence.count", skip_all)]
-    pub async fn account_error_count(&self, of: &AccountErrors) -> Result<u64, StoreError> {
-        let all = self.select_in_range::<Entity>(Column::OccurredAt, of.at).filter(self.account_errors(of));
-        Ok(all.count(&self.read_executor()).await?)
+    pub async fn account_error_count(&self, filter: &AccountErrors) -> Result<u64, StoreError> {
+        let errors =
+            self.select_in_range::<Entity>(Column::OccurredAt, filter.at).filter(self.account_errors(filter));
+        Ok(errors.count(&self.read_executor()).await?)
     }
 
-    fn account_errors(&self, of: &AccountErrors) -> Condition {
-        let is_one = |types: &Vec<String>| Column::ExceptionType.is_one_of(types.iter().map(String::as_str));
+    fn account_errors(&self, filter: &AccountErrors) -> Condition {
+        let has_type =
+            |types: &Vec<String>| Column::ExceptionType.is_one_of(types.iter().map(String::as_str));
         Condition::all()
-            .add_option(of.origin.map(|origin| Column::Origin.eq(origin)))
-            .add_option(of.types.as_ref().map(is_one))
-            .add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
+            .add_option(filter.origin.map(|origin| Column::Origin.eq(origin)))
+            .add_option(filter.types.as_ref().map(has_type))
+            .add_option(self.cluster_condition(&filter.clusters, Column::ClusterId))
     }
 
     /// Returns the same page of the errors of each parent, in the order of `parents`.
@@ -276,8 +284,14 @@ impl AccountStore {
         sort: ErrorSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &ErrorParent| self.select::<Entity>().filter(parent.condition());
-        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
+        let select_errors = |parent: &ErrorParent| self.select::<Entity>().filter(parent.condition());
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            parents.iter().map(select_errors).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     /// Counts the errors of each parent. Parents without any are missing.
@@ -300,8 +314,9 @@ impl AccountStore {
             }
         }
         if !groups.is_empty() {
-            let counted = self.error_group_counts(&groups).await?.into_iter();
-            counts.extend(counted.map(|(group, counts)| (ErrorParent::Group(group), counts.occurrences)));
+            let group_counts = self.error_group_counts(&groups).await?.into_iter();
+            counts
+                .extend(group_counts.map(|(group, counts)| (ErrorParent::Group(group), counts.occurrences)));
         }
         for (at, clusters) in periods {
             let rows: Vec<(ClusterId, i64)> = self
@@ -315,8 +330,8 @@ impl AccountStore {
                 .into_tuple()
                 .all(&self.read_executor())
                 .await?;
-            let of_parent = |(cluster, count)| (ErrorParent::Cluster(cluster, at), count);
-            counts.extend(rows.into_iter().map(of_parent));
+            let with_parent = |(cluster, count)| (ErrorParent::Cluster(cluster, at), count);
+            counts.extend(rows.into_iter().map(with_parent));
         }
         if !computations.is_empty() {
             let rows: Vec<(ClusterId, ComputationId, i64)> = self
@@ -338,7 +353,7 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// Returns the most frequent groups of errors of each cluster, at most `limit` of each origin, the most
+    /// Returns the most frequent error groups of each cluster, at most `limit` of each origin, the most
     /// frequent first. Clusters without errors are missing.
     ///
     /// # Errors
@@ -349,36 +364,36 @@ impl AccountStore {
         clusters: &[ClusterId],
         limit: i64,
     ) -> Result<HashMap<ClusterId, Vec<ErrorKind>>, StoreError> {
-        let of_origin = "CAST(SUM(COUNT(*)) OVER (PARTITION BY cluster_id, origin) AS bigint)";
-        let place = "ROW_NUMBER() OVER (PARTITION BY cluster_id, origin ORDER BY COUNT(*) DESC, group_id)";
+        let origin_count = "CAST(SUM(COUNT(*)) OVER (PARTITION BY cluster_id, origin) AS bigint)";
+        let rank = "ROW_NUMBER() OVER (PARTITION BY cluster_id, origin ORDER BY COUNT(*) DESC, group_id)";
         let kinds = self
             .select::<Entity>()
             .select_only()
             .columns([Column::ClusterId, Column::Origin, Column::GroupId])
             .column_as(Column::ExceptionType.max(), "exception_type")
             .column_as(Column::Id.count(), "count")
-            .expr_as(Expr::cust(of_origin), "of_origin")
-            .expr_as(Expr::cust(place), page::RANK)
+            .expr_as(Expr::cust(origin_count), "of_origin")
+            .expr_as(Expr::cust(rank), page::RANK)
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(Column::Origin)
             .group_by(Column::GroupId);
-        let mut found: HashMap<ClusterId, Vec<ErrorKind>> = HashMap::new();
+        let mut kinds_by_cluster: HashMap<ClusterId, Vec<ErrorKind>> = HashMap::new();
         for row in self.read_executor().query_all(&page::filter_top_ranked(kinds.into_query(), limit)).await?
         {
             let row = KindRow::from_query_result(&row, "")?;
-            found.entry(row.cluster_id).or_default().push(ErrorKind {
+            kinds_by_cluster.entry(row.cluster_id).or_default().push(ErrorKind {
                 origin: row.origin,
                 group: row.group_id,
                 exception_type: row.exception_type,
                 count: row.count,
-                of_origin: row.of_origin,
+                origin_count: row.of_origin,
             });
         }
-        for kinds in found.values_mut() {
+        for kinds in kinds_by_cluster.values_mut() {
             kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.count), kind.group));
         }
-        Ok(found)
+        Ok(kinds_by_cluster)
     }
 
     /// Returns the error with this identifier.

@@ -1,4 +1,4 @@
-//! The triage status of groups of errors.
+//! The triage status of error groups.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,20 +37,25 @@ const NEWEST: &str = "newest";
 /// Returns the condition that a group has one of `statuses`.
 pub(crate) fn has_any_status(statuses: &[ErrorStatus]) -> Condition {
     // The first condition is true for no group, so that an empty list does not match all groups.
-    let none = Condition::any().add(Column::Status.is_one_of([""; 0]));
-    let all = [ErrorStatus::Open, ErrorStatus::Regressed, ErrorStatus::Resolved, ErrorStatus::Ignored];
-    all.into_iter().filter(|status| statuses.contains(status)).fold(none, |any, status| any.add(has(status)))
+    let never = Condition::any().add(Column::Status.is_one_of([""; 0]));
+    let all_statuses =
+        [ErrorStatus::Open, ErrorStatus::Regressed, ErrorStatus::Resolved, ErrorStatus::Ignored];
+    all_statuses
+        .into_iter()
+        .filter(|status| statuses.contains(status))
+        .fold(never, |alternatives, status| alternatives.add(has_status(status)))
 }
 
-/// Returns the condition that a group has a status, by the rules of [`ErrorStatus::of`].
-fn has(status: ErrorStatus) -> Expr {
-    let said = |status: Status| Column::Status.eq(status);
-    let (last, until) = (Expr::col((Entity, Column::LastSeenAt)), Expr::col((Entity, Column::ResolvedUntil)));
+/// Returns the condition that a group has a status, by the rules of [`ErrorStatus::derive`].
+fn has_status(status: ErrorStatus) -> Expr {
+    let is_stored_as = |status: Status| Column::Status.eq(status);
+    let (last_seen_at, resolved_until) =
+        (Expr::col((Entity, Column::LastSeenAt)), Expr::col((Entity, Column::ResolvedUntil)));
     match status {
-        ErrorStatus::Open => said(Status::Open),
-        ErrorStatus::Ignored => said(Status::Ignored),
-        ErrorStatus::Regressed => said(Status::Resolved).and(last.gt(until)),
-        ErrorStatus::Resolved => said(Status::Resolved).and(last.lte(until)),
+        ErrorStatus::Open => is_stored_as(Status::Open),
+        ErrorStatus::Ignored => is_stored_as(Status::Ignored),
+        ErrorStatus::Regressed => is_stored_as(Status::Resolved).and(last_seen_at.gt(resolved_until)),
+        ErrorStatus::Resolved => is_stored_as(Status::Resolved).and(last_seen_at.lte(resolved_until)),
     }
 }
 
@@ -70,9 +75,11 @@ impl AccountStore {
     ) -> Result<ChangeOutcome<Model>, StoreError> {
         // Errors have the times of schedulers' clocks. The resolution covers errors of a clock that is
         // fast, too.
-        let last = || Expr::col((Entity, Column::LastSeenAt));
-        let until = match status {
-            Status::Resolved => Expr::case(last().gt(now), last()).finally(Expr::val(now)).into(),
+        let last_seen_at = || Expr::col((Entity, Column::LastSeenAt));
+        let resolved_until = match status {
+            Status::Resolved => {
+                Expr::case(last_seen_at().gt(now), last_seen_at()).finally(Expr::val(now)).into()
+            }
             Status::Open | Status::Ignored => Expr::val(Option::<Timestamp>::None),
         };
         self.write(move |store| {
@@ -81,7 +88,7 @@ impl AccountStore {
                 .col_expr(Column::Status, Expr::val(status))
                 .col_expr(Column::StatusChangedAt, Expr::val(now))
                 .col_expr(Column::StatusChangedBy, Expr::val(user))
-                .col_expr(Column::ResolvedUntil, until.clone())
+                .col_expr(Column::ResolvedUntil, resolved_until.clone())
                 .col_expr(Column::ChangedAt, next_change(Column::ChangedAt, now))
                 .filter(Column::Id.eq(group));
             Box::pin(async move {
@@ -133,26 +140,27 @@ impl AccountStore {
             .from_subquery(newest.into_query(), Alias::new("errors"))
             .take();
         let newest_cluster = Expr::col((Alias::new(NEWEST), ClusterId));
-        let mut own = self
+        let mut clusters_of_user = self
             .select::<cluster::Entity>()
             .select_only()
             .expr(Expr::val(1))
             .filter(cluster::Column::UserId.eq(user));
-        let is_same = Expr::col((cluster::Entity, cluster::Column::Id)).eq(newest_cluster);
-        QuerySelect::query(&mut own).join_subquery(
+        let is_newest_cluster = Expr::col((cluster::Entity, cluster::Column::Id)).eq(newest_cluster);
+        QuerySelect::query(&mut clusters_of_user).join_subquery(
             JoinType::InnerJoin,
             clusters,
             Alias::new(NEWEST),
-            is_same,
+            is_newest_cluster,
         );
-        let found = self
+        let groups_of_user = self
             .select::<Entity>()
             .select_only()
             .column(Column::Id)
             .filter(Column::Id.is_one_of(groups.iter().copied()))
-            .filter(Expr::exists(own.into_query()));
-        let found: Vec<ErrorGroupId> = found.into_tuple().all(&self.read_executor()).await?;
-        Ok(found.into_iter().collect())
+            .filter(Expr::exists(clusters_of_user.into_query()));
+        let groups_of_user: Vec<ErrorGroupId> =
+            groups_of_user.into_tuple().all(&self.read_executor()).await?;
+        Ok(groups_of_user.into_iter().collect())
     }
 
     /// Returns the time of the first error of each group after the group was resolved. Groups without one
@@ -167,7 +175,7 @@ impl AccountStore {
     ) -> Result<HashMap<ErrorGroupId, Timestamp>, StoreError> {
         use error_occurrence::Column::{AccountId, GroupId, OccurredAt};
         let occurrence = |column: error_occurrence::Column| Expr::col((error_occurrence::Entity, column));
-        let of_group = occurrence(AccountId)
+        let is_in_group = occurrence(AccountId)
             .equals((Entity, Column::AccountId))
             .and(occurrence(GroupId).equals((Entity, Column::Id)));
         let mut select = self
@@ -178,7 +186,7 @@ impl AccountStore {
             .filter(GroupId.is_one_of(groups.iter().copied()))
             .filter(occurrence(OccurredAt).gt(Expr::col((Entity, Column::ResolvedUntil))))
             .group_by(GroupId);
-        QuerySelect::query(&mut select).inner_join(Entity, of_group);
+        QuerySelect::query(&mut select).inner_join(Entity, is_in_group);
         let rows: Vec<(ErrorGroupId, Timestamp)> = select.into_tuple().all(&self.read_executor()).await?;
         Ok(rows.into_iter().collect())
     }

@@ -20,9 +20,9 @@ use crate::store::core::{
 /// # Errors
 /// Returns an error if the store cannot be read or the file cannot be written. The file must not be used
 /// then.
-pub(crate) async fn copy_sqlite_store(store: &SqliteConnectOptions, into: &str) -> Result<(), StoreError> {
+pub(crate) async fn copy_sqlite_store(store: &SqliteConnectOptions, target: &str) -> Result<(), StoreError> {
     let database = sqlite(&store.clone().create_if_missing(false).read_only(true), 1).await?;
-    let copy = Statement::from_sql_and_values(DatabaseBackend::Sqlite, "VACUUM INTO ?", [into.into()]);
+    let copy = Statement::from_sql_and_values(DatabaseBackend::Sqlite, "VACUUM INTO ?", [target.into()]);
     database.execute_raw(copy).await?;
     database.close().await?;
     Ok(())
@@ -37,15 +37,15 @@ pub(crate) async fn find_file_fault(file: &Path) -> Result<Option<String>, Store
     let options = SqliteConnectOptions::new().filename(file).read_only(true).immutable(true);
     let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
     let database = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool.map_err(unreachable_database)?);
-    let ask =
+    let query_one =
         async |sql: &str| database.query_one_raw(Statement::from_string(DatabaseBackend::Sqlite, sql)).await;
-    let found = match ask("PRAGMA integrity_check(1)").await? {
+    let integrity = match query_one("PRAGMA integrity_check(1)").await? {
         Some(row) => row.try_get_by_index::<String>(0)?,
         None => "nothing".to_owned(),
     };
-    let fault = if found != "ok" {
-        Some(found)
-    } else if ask("PRAGMA foreign_key_check").await?.is_some() {
+    let fault = if integrity != "ok" {
+        Some(integrity)
+    } else if query_one("PRAGMA foreign_key_check").await?.is_some() {
         Some("a row refers to one that is not there".to_owned())
     } else if Migrator::get_applied_migrations_read_only(&database).await?.is_empty() {
         Some("it is no store of Galvo".to_owned())

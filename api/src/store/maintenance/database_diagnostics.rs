@@ -36,8 +36,8 @@ pub(crate) enum Migrations {
     NoneApplied(Vec<String>),
     /// All applied migrations belong to this release. The value lists those that are missing.
     Missing(Vec<String>),
-    /// All migrations of this release and some of a newer one were applied. The value is the newest of
-    /// them.
+    /// All migrations of this release were applied, and some of a newer release. The value is the newest
+    /// of them.
     Newer(String),
     /// The applied migrations do not match those of this release, for the given reason.
     Mismatched(String),
@@ -51,9 +51,9 @@ pub(crate) struct DatabaseServer {
     /// True if no transaction may write.
     pub(crate) read_only: bool,
     /// True if the role may change the existing tables.
-    pub(crate) may_change: bool,
+    pub(crate) may_change_tables: bool,
     /// True if the role may create tables.
-    pub(crate) may_create: bool,
+    pub(crate) may_create_tables: bool,
     /// The encoding of texts.
     pub(crate) encoding: String,
     /// The server's limit of connections, for all clients.
@@ -76,7 +76,7 @@ impl SystemStore {
         } else {
             let sql = "SELECT sqlite_version()";
             let row = reader.query_one_raw(Statement::from_string(backend, sql)).await?;
-            (row.ok_or_else(no_row)?.try_get_by_index(0)?, None)
+            (row.ok_or_else(no_row_error)?.try_get_by_index(0)?, None)
         };
         Ok(Diagnostics {
             version,
@@ -85,7 +85,7 @@ impl SystemStore {
                 Some(DatabaseServer { read_only: true, .. }) => {
                     Err("it is read-only, as a replica is".to_owned())
                 }
-                Some(DatabaseServer { may_change: false, .. }) => {
+                Some(DatabaseServer { may_change_tables: false, .. }) => {
                     Err("the role cannot change all of its tables".to_owned())
                 }
                 Some(_) => Ok(()),
@@ -98,7 +98,8 @@ impl SystemStore {
     async fn examine_migrations(&self) -> Migrations {
         match Migrator::get_pending_migrations_read_only(&self.pools.reader).await {
             Ok(missing) => {
-                let missing: Vec<String> = missing.iter().map(|missing| missing.name().to_owned()).collect();
+                let missing: Vec<String> =
+                    missing.iter().map(|migration| migration.name().to_owned()).collect();
                 if missing.len() == Migrator::migrations().len() {
                     Migrations::NoneApplied(missing)
                 } else {
@@ -122,11 +123,11 @@ impl SystemStore {
     /// Returns an error if the database does not answer.
     pub(crate) async fn is_migrated(&self) -> Result<bool, StoreError> {
         let reader = &self.pools.reader;
-        let all = Migrator::migrations().len();
+        let migration_count = Migrator::migrations().len();
         match Migrator::get_pending_migrations_read_only(reader).await {
-            Ok(missing) => Ok(missing.len() < all),
-            // An applied migration is not known to this release, if the list of applied migrations can be
-            // read.
+            Ok(missing) => Ok(missing.len() < migration_count),
+            // The migrator fails if this release does not know an applied migration, and if the list of
+            // applied migrations cannot be read. The second read fails only in the latter case.
             Err(_) => Ok(!self.applied_migrations().await?.is_empty()),
         }
     }
@@ -138,15 +139,15 @@ impl SystemStore {
         rows.iter().map(|row| row.try_get_by_index(0)).collect()
     }
 
-    /// Creates a table in SQLite and rolls it back. SQLite opens a file that cannot be written all the
-    /// same, and silently makes the connection read-only.
+    /// Creates a table in SQLite and rolls it back. SQLite opens even a file that it cannot write, and
+    /// silently makes the connection read-only.
     async fn check_writable(&self) -> Result<(), String> {
-        let tried = async {
+        let attempt = async {
             let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
             transaction.execute_unprepared("CREATE TABLE galvo_doctor (id INTEGER)").await?;
             transaction.rollback().await
         };
-        tried.await.map_err(|error| Chain(&StoreError::from(error)).to_string())
+        attempt.await.map_err(|error| Chain(&StoreError::from(error)).to_string())
     }
 
     async fn examine_server(&self) -> Result<(String, DatabaseServer), StoreError> {
@@ -160,25 +161,25 @@ impl SystemStore {
                    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p'))";
         // The connection is open after the ping, so that the measured time is that of the statement alone.
         self.ping().await?;
-        let (begun, before) = (Instant::now(), SystemClock.timestamp());
+        let (started, local_time) = (Instant::now(), SystemClock.timestamp());
         let row =
             self.pools.reader.query_one_raw(Statement::from_string(DatabaseBackend::Postgres, sql)).await?;
-        let half = i64::try_from(begun.elapsed().as_millis() / 2).unwrap_or_default();
-        let row = row.ok_or_else(no_row)?;
-        let there: i64 = row.try_get_by_index(5)?;
+        let one_way_ms = i64::try_from(started.elapsed().as_millis() / 2).unwrap_or_default();
+        let row = row.ok_or_else(no_row_error)?;
+        let server_ms: i64 = row.try_get_by_index(5)?;
         let server = DatabaseServer {
             version: row.try_get_by_index(1)?,
             read_only: row.try_get_by_index(6)?,
-            may_change: row.try_get_by_index(7)?,
-            may_create: row.try_get_by_index(2)?,
+            may_change_tables: row.try_get_by_index(7)?,
+            may_create_tables: row.try_get_by_index(2)?,
             encoding: row.try_get_by_index(3)?,
             max_connections: row.try_get_by_index(4)?,
-            clock_ahead_ms: there - before.timestamp_millis() - half,
+            clock_ahead_ms: server_ms - local_time.timestamp_millis() - one_way_ms,
         };
         Ok((row.try_get_by_index(0)?, server))
     }
 }
 
-fn no_row() -> StoreError {
+fn no_row_error() -> StoreError {
     StoreError::from(DbErr::RecordNotFound("the answer is empty".to_owned()))
 }

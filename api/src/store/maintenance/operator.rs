@@ -64,7 +64,7 @@ impl SystemStore {
             Column::RevokedAt.is_null().and(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gt(now)));
         let reporting = cluster::Column::Status.eq(cluster::Status::Running);
         let pending = alert_delivery::Column::State.eq(alert_delivery::State::Pending);
-        let last = cluster::Entity::find()
+        let last_seen_at = cluster::Entity::find()
             .select_only()
             .column_as(cluster::Column::LastSeenAt.max(), "last")
             .into_tuple::<Option<Timestamp>>();
@@ -74,7 +74,7 @@ impl SystemStore {
             valid_tokens: api_token::Entity::find().filter(is_valid).count(reader).await?,
             clusters: cluster::Entity::find().count(reader).await?,
             reporting_clusters: cluster::Entity::find().filter(reporting).count(reader).await?,
-            last_report_at: last.one(reader).await?.flatten(),
+            last_report_at: last_seen_at.one(reader).await?.flatten(),
             pending_deliveries: alert_delivery::Entity::find().filter(pending).count(reader).await?,
         })
     }
@@ -145,23 +145,23 @@ impl SystemStore {
     pub async fn end_api_token(
         &self,
         identifier: &str,
-        by: &Actor,
+        actor: &Actor,
         detail: impl FnOnce(&api_token::Model) -> Value,
     ) -> Result<bool, StoreError> {
         let transaction = self.pools.writer.begin_with_options(IMMEDIATE_TRANSACTION).await?;
         let select = api_token::Entity::find().filter(Column::Identifier.eq(identifier));
         let Some(token) = select.one(&transaction).await? else { return Ok(false) };
-        let ended = api_token::Entity::update_many()
-            .col_expr(Column::RevokedAt, Expr::val(by.at))
+        let revocation = api_token::Entity::update_many()
+            .col_expr(Column::RevokedAt, Expr::val(actor.at))
             .filter(Column::AccountId.eq(token.account_id))
             .filter(is_token_or_child(token.id))
             .filter(Column::RevokedAt.is_null())
             .exec(&transaction)
             .await?;
-        if ended.rows_affected > 0 && token.revoked_at.is_none() {
+        if revocation.rows_affected > 0 && token.revoked_at.is_none() {
             let target = Target::ApiToken(token.identifier.clone());
             let entry = Entry::done(Action::RevokeToken, target, detail(&token));
-            audit_log::insert_audit_entry(&transaction, token.account_id, by, entry).await?;
+            audit_log::insert_audit_entry(&transaction, token.account_id, actor, entry).await?;
         }
         transaction.commit().await?;
         Ok(true)

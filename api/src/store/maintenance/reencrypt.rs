@@ -117,51 +117,53 @@ impl SystemStore {
         let primary = keys.keys().primary();
         let columns: Vec<E::Column> = E::PrimaryKey::iter().map(PrimaryKeyToColumn::into_column).collect();
         let row = || Expr::tuple(columns.iter().map(|column| Expr::col((E::default(), *column))));
-        let at = |position: &[Value]| Expr::tuple(position.iter().cloned().map(Expr::val));
-        let in_order = |mut select: sea_orm::Select<E>| {
+        let key_tuple = |position: &[Value]| Expr::tuple(position.iter().cloned().map(Expr::val));
+        let in_key_order = |mut select: sea_orm::Select<E>| {
             for column in &columns {
                 select = select.order_by_asc(*column);
             }
             if let Some(after) = &after {
-                select = select.filter(row().gt(at(after)));
+                select = select.filter(row().gt(key_tuple(after)));
             }
             select
         };
 
         // The primary keys are read without the other columns first: most rows need no change, and their
         // texts are large.
-        let looked_at: Vec<Key<E>> = in_order(E::find())
+        let examined_keys: Vec<Key<E>> = in_key_order(E::find())
             .select_only()
             .columns(columns.iter().copied())
             .limit(MAX_EXAMINED)
             .into_tuple()
             .all(&self.pools.reader)
             .await?;
-        let whole_table = (looked_at.len() as u64) < MAX_EXAMINED;
-        let Some(last) = looked_at.into_iter().next_back() else { return Ok(ReencryptedBatch::default()) };
-        let last: Position = last.into_value_tuple().into_iter().collect();
-        let older = in_order(E::find())
-            .filter(row().lte(at(&last)))
+        let is_last_batch = (examined_keys.len() as u64) < MAX_EXAMINED;
+        let Some(last_key) = examined_keys.into_iter().next_back() else {
+            return Ok(ReencryptedBatch::default());
+        };
+        let last_key: Position = last_key.into_value_tuple().into_iter().collect();
+        let rows = in_key_order(E::find())
+            .filter(row().lte(key_tuple(&last_key)))
             .filter(Expr::col((E::default(), E::KEY_ID)).ne(primary))
             .filter(Expr::col((E::default(), E::SEALED)).is_not_null())
             .limit(BATCH)
             .all(&self.pools.reader)
             .await?;
-        let end_reached = (older.len() as u64) < BATCH;
+        let end_reached = (rows.len() as u64) < BATCH;
 
         let mut resealed = ReencryptedBatch::default();
-        let mut position = last;
+        let mut position = last_key;
         let mut updates = Vec::new();
-        for (key, key_id, bytes) in older.into_iter().filter_map(E::sealed) {
+        for (key, key_id, bytes) in rows.into_iter().filter_map(E::sealed) {
             let key: Position = key.into_value_tuple().into_iter().collect();
             let name = associated_data::<E>(&key);
             match row_encryption::decrypt_bytes(keys, &name, key_id, &bytes) {
                 Ok(plain) => {
-                    let new = row_encryption::seal(keys, &name, &plain);
+                    let encrypted = row_encryption::seal(keys, &name, &plain);
                     let update = E::update_many()
-                        .col_expr(E::KEY_ID, Expr::val(new.key_id))
-                        .col_expr(E::SEALED, Expr::val(new.bytes))
-                        .filter(row().eq(at(&key)))
+                        .col_expr(E::KEY_ID, Expr::val(encrypted.key_id))
+                        .col_expr(E::SEALED, Expr::val(encrypted.bytes))
+                        .filter(row().eq(key_tuple(&key)))
                         // The row is replaced only if it has not changed since it was read.
                         .filter(Expr::col((E::default(), E::KEY_ID)).eq(key_id));
                     updates.push(update);
@@ -184,7 +186,7 @@ impl SystemStore {
             }
             transaction.commit().await?;
         }
-        resealed.next = (!(whole_table && end_reached)).then_some(position);
+        resealed.next = (!(is_last_batch && end_reached)).then_some(position);
         Ok(resealed)
     }
 }

@@ -33,7 +33,7 @@ use crate::{
 pub const BATCH: u64 = 2_000;
 
 impl SystemStore {
-    /// The next accounts behind `after`, at most `limit`, with how long each keeps data.
+    /// Returns the accounts that follow `after`, at most `limit`, with the retention of each.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -68,15 +68,15 @@ impl SystemStore {
             .all(&self.pools.reader)
             .await?;
         let quotas: BTreeMap<AccountId, i64> = quotas.into_iter().collect();
-        let mut said: BTreeMap<AccountId, Vec<(DataClass, i64)>> = BTreeMap::new();
+        let mut configured_days: BTreeMap<AccountId, Vec<(DataClass, i64)>> = BTreeMap::new();
         for (account, class, days) in rows {
-            said.entry(account).or_default().push((class, days));
+            configured_days.entry(account).or_default().push((class, days));
         }
-        let kept = |account: AccountId| AccountRetention {
-            configured_days: said.get(&account).cloned().unwrap_or_default(),
-            at_most: quotas.get(&account).copied().unwrap_or(self.limits.retention_days),
+        let retention = |account: AccountId| AccountRetention {
+            configured_days: configured_days.get(&account).cloned().unwrap_or_default(),
+            max_days: quotas.get(&account).copied().unwrap_or(self.limits.retention_days),
         };
-        Ok(accounts.into_iter().map(|account| (account, kept(account))).collect())
+        Ok(accounts.into_iter().map(|account| (account, retention(account))).collect())
     }
 
     /// Returns the rules, by their indexes in `rules`, for which an account has rows past retention.
@@ -115,11 +115,11 @@ impl SystemStore {
         rows: impl Fn(&Rule, &str) -> Option<String>,
     ) -> Result<Vec<usize>, StoreError> {
         let (mut probes, mut values) = (Vec::new(), vec![Value::from(account.0)]);
-        for (place, (rule, cutoff)) in rules.iter().enumerate() {
+        for (index, (rule, cutoff)) in rules.iter().enumerate() {
             let Some(rows) = rows(rule, &format!("${}", values.len() + 1)) else { continue };
             values.push(Value::from(*cutoff));
             probes.push(format!(
-                "SELECT * FROM (SELECT CAST({place} AS BIGINT) AS place {rows} LIMIT 1) AS rule_{place}"
+                "SELECT * FROM (SELECT CAST({index} AS BIGINT) AS place {rows} LIMIT 1) AS rule_{index}"
             ));
         }
         if probes.is_empty() {
@@ -127,9 +127,10 @@ impl SystemStore {
         }
         let (backend, sql) = (self.pools.reader.get_database_backend(), probes.join(" UNION ALL "));
         // The probes run on the reader, so that on SQLite they keep no writer waiting.
-        let found = self.pools.reader.query_all_raw(Statement::from_sql_and_values(backend, sql, values));
-        let places = found.await?.into_iter().map(|row| row.try_get_by_index::<i64>(0));
-        places.map(|place| Ok(usize::try_from(place?).unwrap_or_default())).collect()
+        let rows_found =
+            self.pools.reader.query_all_raw(Statement::from_sql_and_values(backend, sql, values));
+        let indexes = rows_found.await?.into_iter().map(|row| row.try_get_by_index::<i64>(0));
+        indexes.map(|index| Ok(usize::try_from(index?).unwrap_or_default())).collect()
     }
 
     /// Deletes up to [`BATCH`] rows of an account that are older than `cutoff`. Returns the number of
@@ -167,9 +168,9 @@ impl SystemStore {
             }
             AgeSource::Cluster => delete_statement(rule, &rows_older(rule, "$2")),
         };
-        let removed = transaction.execute_raw(statement(delete)).await?.rows_affected();
+        let removed_rows = transaction.execute_raw(statement(delete)).await?.rows_affected();
         transaction.commit().await?;
-        Ok(removed)
+        Ok(removed_rows)
     }
 
     /// Deletes up to [`BATCH`] rows of an account with a time after `ahead`, which is in the future,
@@ -214,7 +215,7 @@ impl AccountStore {
         let detail = json!({ "class": class.to_value(), "cluster": cluster.map(|cluster| cluster.0) });
         let target = cluster.map_or(Target::Account, Target::Cluster);
         self.record_audit_entry(Entry::done(Action::DeleteData, target, detail)).await?;
-        let (mut removed, mut is_of_clusters) = (0, false);
+        let (mut removed_rows, mut is_of_clusters) = (0, false);
         for rule in RULES.into_iter().filter(|rule| rule.class == class) {
             if rule.key.first() == Some(&"cluster_id") {
                 is_of_clusters = true;
@@ -222,12 +223,12 @@ impl AccountStore {
                 continue;
             }
             loop {
-                let some = self.write(move |store| {
+                let batch_size = self.write(move |store| {
                     Box::pin(async move { store.remove_batch_of_class(&rule, cluster).await })
                 });
-                let some = some.await?;
-                removed += some;
-                if some < BATCH {
+                let batch_size = batch_size.await?;
+                removed_rows += batch_size;
+                if batch_size < BATCH {
                     break;
                 }
             }
@@ -247,7 +248,7 @@ impl AccountStore {
             })
         };
         self.write(count).await?;
-        Ok(removed)
+        Ok(removed_rows)
     }
 
     async fn remove_batch_of_class(
@@ -256,9 +257,11 @@ impl AccountStore {
         cluster: Option<ClusterId>,
     ) -> Result<u64, StoreError> {
         let (table, origins) = (rule.table, origins(rule));
-        let of_cluster = cluster.map_or("", |_| " AND t.cluster_id = $2");
-        let sql =
-            delete_statement(rule, &format!("FROM {table} t WHERE t.account_id = $1{of_cluster}{origins}"));
+        let cluster_condition = cluster.map_or("", |_| " AND t.cluster_id = $2");
+        let sql = delete_statement(
+            rule,
+            &format!("FROM {table} t WHERE t.account_id = $1{cluster_condition}{origins}"),
+        );
         let account = Value::from(self.account_id().0);
         let values: Vec<Value> =
             [account].into_iter().chain(cluster.map(|cluster| cluster.0.into())).collect();
@@ -281,10 +284,10 @@ fn delete_statement(rule: &Rule, rows: &str) -> String {
 
 /// The rows of the account `$1` as a part of a statement, where `cutoff` is the parameter with the time.
 fn rows_older(rule: &Rule, cutoff: &str) -> String {
-    let (table, origins, of_clusters) = (rule.table, origins(rule), cluster_rows(rule));
+    let (table, origins, cluster_rows) = (rule.table, origins(rule), cluster_rows(rule));
     match rule.age {
-        AgeSource::Row(column) => format!("{of_clusters} AND t.{column} < {cutoff}"),
-        AgeSource::Cluster => format!("{of_clusters} AND c.last_seen_at < {cutoff}"),
+        AgeSource::Row(column) => format!("{cluster_rows} AND t.{column} < {cutoff}"),
+        AgeSource::Cluster => format!("{cluster_rows} AND c.last_seen_at < {cutoff}"),
         AgeSource::RowOfAccount(column) => {
             format!("FROM {table} t WHERE t.account_id = $1{origins} AND t.{column} < {cutoff}")
         }

@@ -89,9 +89,9 @@ impl SystemStore {
         Ok(newest.flatten())
     }
 
-    /// Returns the number of an account's rows that are older than `cutoff`, counted up to `most`, where
-    /// `cutoff` is the limit at the time `then`. Rows that arrived after the day before `then` do not count
-    /// if they were due at their arrival: no wrong clock or setting makes them many.
+    /// Counts an account's rows that are older than `cutoff`, up to `max_rows`. `cutoff` is the limit at the
+    /// time `limit_set_at`. Rows that arrived after the day before that time do not count if they were due
+    /// at their arrival: no wrong clock or setting makes them many.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -100,15 +100,20 @@ impl SystemStore {
         rule: &Rule,
         account: AccountId,
         cutoff: i64,
-        then: Timestamp,
-        most: u64,
+        limit_set_at: Timestamp,
+        max_rows: u64,
     ) -> Result<u64, StoreError> {
-        let then = then.timestamp_millis();
-        let rows = rows_unexpected(rule, "$2", then.saturating_sub(DAY), then.saturating_sub(cutoff));
-        self.count_rows(&rows, vec![account.0.into(), cutoff.into()], most).await
+        let limit_set_at = limit_set_at.timestamp_millis();
+        let rows = rows_unexpected(
+            rule,
+            "$2",
+            limit_set_at.saturating_sub(DAY),
+            limit_set_at.saturating_sub(cutoff),
+        );
+        self.count_rows(&rows, vec![account.0.into(), cutoff.into()], max_rows).await
     }
 
-    /// Counts an account's rows of a table, up to `most`.
+    /// Counts an account's rows of a table, up to `max_rows`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -116,15 +121,15 @@ impl SystemStore {
         &self,
         table: &'static str,
         account: AccountId,
-        most: u64,
+        max_rows: u64,
     ) -> Result<u64, StoreError> {
         let rows = format!("FROM {table} t WHERE t.account_id = $1");
-        self.count_rows(&rows, vec![account.0.into()], most).await
+        self.count_rows(&rows, vec![account.0.into()], max_rows).await
     }
 
-    async fn count_rows(&self, rows: &str, values: Vec<Value>, most: u64) -> Result<u64, StoreError> {
+    async fn count_rows(&self, rows: &str, values: Vec<Value>, max_rows: u64) -> Result<u64, StoreError> {
         let backend = self.pools.reader.get_database_backend();
-        let sql = format!("SELECT COUNT(*) FROM (SELECT 1 AS found {rows} LIMIT {most}) AS counted");
+        let sql = format!("SELECT COUNT(*) FROM (SELECT 1 AS found {rows} LIMIT {max_rows}) AS counted");
         let row =
             self.pools.reader.query_one_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
         let count: i64 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;

@@ -29,7 +29,7 @@ use crate::{
             multi_list,
             page::{self, Key, Page, PageRequest, RANK, Slice, Sort},
             scoped::AccountStore,
-            search::{BoundedScan, ROWS_PER_SEARCH, in_order, numbered},
+            search::{BoundedScan, ROWS_PER_SEARCH, numbered, page_order},
             upsert::keep_existing_row,
         },
     },
@@ -111,8 +111,8 @@ impl AccountEvents {
 }
 
 fn topic_condition(topics: Option<&[String]>) -> Condition {
-    let is_one = |topics: &[String]| Column::Topic.is_one_of(topics.iter().map(String::as_str));
-    Condition::all().add_option(topics.map(is_one))
+    let has_topic = |topics: &[String]| Column::Topic.is_one_of(topics.iter().map(String::as_str));
+    Condition::all().add_option(topics.map(has_topic))
 }
 
 /// A filter of the events of an account.
@@ -130,7 +130,7 @@ pub struct AccountEvents {
 pub(crate) const MAX_CLUSTERS: u64 = 500;
 
 /// The alias of these clusters in a statement.
-pub(crate) const THERE: &str = "there";
+pub(crate) const LISTED_CLUSTERS: &str = "there";
 
 impl AccountStore {
     /// Returns a page of the events of all clusters that pass a filter and existed in the time range. It
@@ -143,32 +143,33 @@ impl AccountStore {
     #[tracing::instrument(name = "store.event.page", skip_all)]
     pub async fn account_event_page(
         &self,
-        of: &AccountEvents,
+        filter: &AccountEvents,
         sort: EventSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let (clusters, count) = self.few_clusters_of_events(of).await?;
-        let most = max(ROWS_PER_SEARCH / max(count, 1), request.limit + 1);
+        let (clusters, count) = self.select_event_clusters(filter).await?;
+        let scan_limit = max(ROWS_PER_SEARCH / max(count, 1), request.limit + 1);
         let events = self.select_in_range::<Entity>(
             Column::OccurredAt,
-            remaining_range(of.at, sort.descending(), request),
+            remaining_range(filter.at, sort.descending(), request),
         );
-        let of_cluster = Expr::col((Entity, Column::ClusterId)).eq(Expr::col((THERE, cluster::Column::Id)));
-        let list = numbered(events.filter(of_cluster), sort, most, request);
+        let is_of_cluster =
+            Expr::col((Entity, Column::ClusterId)).eq(Expr::col((LISTED_CLUSTERS, cluster::Column::Id)));
+        let list = numbered(events.filter(is_of_cluster), sort, scan_limit, request);
         let rows =
             self.select_for_each_cluster(clusters.limit(MAX_CLUSTERS).into_query(), list, sort, request);
-        BoundedScan { rows, scan_limit: most, sort }
-            .page(&self.read_executor(), of.condition(), request)
-            .await
+        BoundedScan { rows, scan_limit, sort }.page(&self.read_executor(), filter.condition(), request).await
     }
 
     /// Returns the clusters that pass a filter and existed in the time range, and their number.
-    pub(crate) async fn few_clusters_of_events(
+    pub(crate) async fn select_event_clusters(
         &self,
-        of: &AccountEvents,
+        filter: &AccountEvents,
     ) -> Result<(Select<cluster::Entity>, u64), StoreError> {
-        let clusters =
-            self.select_clusters_in_range(&of.clusters, of.at).select_only().column(cluster::Column::Id);
+        let clusters = self
+            .select_clusters_in_range(&filter.clusters, filter.at)
+            .select_only()
+            .column(cluster::Column::Id);
         let count = self.count_up_to(clusters.clone(), MAX_CLUSTERS + 1).await?;
         if count > MAX_CLUSTERS {
             return Err(StoreError::TooLarge(
@@ -187,7 +188,7 @@ impl AccountStore {
         request: &PageRequest,
     ) -> SelectStatement {
         let mut rows = Query::select();
-        rows.column((Entity, Asterisk)).from_subquery(clusters, THERE);
+        rows.column((Entity, Asterisk)).from_subquery(clusters, LISTED_CLUSTERS);
         if self.is_postgres() {
             rows.join_lateral(JoinType::InnerJoin, list, Entity, Condition::all().add(Expr::cust("TRUE")));
             return rows;
@@ -196,11 +197,11 @@ impl AccountStore {
         let row_id = || Expr::col((Entity, Alias::new("rowid")));
         let mut list = list;
         list.clear_selects().expr(row_id());
-        let mut places = in_order(sort, request);
-        places.partition_by((Entity, Column::ClusterId));
+        let mut ranking = page_order(sort, request);
+        ranking.partition_by((Entity, Column::ClusterId));
         rows.join(JoinType::InnerJoin, Entity, row_id().in_subquery(list)).expr_window_as(
             Func::cust("ROW_NUMBER"),
-            places,
+            ranking,
             Alias::new(RANK),
         );
         rows
@@ -211,13 +212,13 @@ impl AccountStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.event.count", skip_all)]
-    pub async fn account_event_count(&self, of: &AccountEvents) -> Result<u64, StoreError> {
+    pub async fn account_event_count(&self, filter: &AccountEvents) -> Result<u64, StoreError> {
         let clusters = self
-            .select_clusters_in_range(&of.clusters, of.at)
+            .select_clusters_in_range(&filter.clusters, filter.at)
             .select_only()
             .column(cluster::Column::Id)
             .into_query();
-        let events = self.select_in_range::<Entity>(Column::OccurredAt, of.at).filter(of.condition());
+        let events = self.select_in_range::<Entity>(Column::OccurredAt, filter.at).filter(filter.condition());
         Ok(events.filter(Column::ClusterId.in_subquery(clusters)).count(&self.read_executor()).await?)
     }
 
@@ -232,12 +233,18 @@ impl AccountStore {
         sort: EventSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &EventParent| {
+        let select_events = |parent: &EventParent| {
             let select = self
                 .select_in_range(Column::OccurredAt, remaining_range(parent.at, sort.descending(), request));
             select.filter(parent.condition())
         };
-        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            parents.iter().map(select_events).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
     /// Returns a slice of the events of a cluster, the oldest first.
@@ -258,13 +265,13 @@ impl AccountStore {
     pub async fn event(
         &self,
         cluster: ClusterId,
-        at: KeyTime,
+        occurred_at: KeyTime,
         id: EventId,
     ) -> Result<Option<Model>, StoreError> {
         Ok(self
             .select::<Entity>()
             .filter(Column::ClusterId.eq(cluster))
-            .filter(Column::OccurredAt.eq(at))
+            .filter(Column::OccurredAt.eq(occurred_at))
             .filter(Column::Id.eq(id))
             .one(&self.read_executor())
             .await?)
@@ -280,12 +287,12 @@ impl AccountStore {
         parents: &[EventParent],
     ) -> Result<HashMap<EventParent, i64>, StoreError> {
         // One statement for all clusters with the same filter.
-        let mut alike: HashMap<_, Vec<&EventParent>> = HashMap::new();
+        let mut parents_by_filter: HashMap<_, Vec<&EventParent>> = HashMap::new();
         for parent in parents {
-            alike.entry((parent.at, &parent.topics)).or_default().push(parent);
+            parents_by_filter.entry((parent.at, &parent.topics)).or_default().push(parent);
         }
         let mut counts = HashMap::new();
-        for ((at, topics), parents) in alike {
+        for ((at, topics), parents) in parents_by_filter {
             let rows: Vec<(ClusterId, i64)> = self
                 .select_in_range::<Entity>(Column::OccurredAt, at)
                 .select_only()
@@ -310,13 +317,13 @@ impl AccountStore {
     #[tracing::instrument(name = "store.event.arrived", skip_all)]
     pub async fn arrived_events(
         &self,
-        of: &AccountEvents,
+        filter: &AccountEvents,
         arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::OccurredAt, Column::Id);
-        let of_clusters = self.cluster_condition(&of.clusters, Column::ClusterId);
-        let condition = of.condition().add_option(of_clusters);
+        let cluster_condition = self.cluster_condition(&filter.clusters, Column::ClusterId);
+        let condition = filter.condition().add_option(cluster_condition);
         self.fetch_in_arrival_order(arrivals, columns, condition, EventSort::AsArrived, limit).await
     }
 

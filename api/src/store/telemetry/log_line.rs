@@ -34,15 +34,15 @@ use crate::{
 /// The number of lines that one search reads. The search continues from a cursor after that.
 pub const LINES_PER_SEARCH: u64 = 1_000;
 
-/// The number of lines of a log extract, not counting the lines of its first millisecond and the rest of
-/// its last one.
-const LINES_AT_ONCE: usize = 1_000;
+/// The number of lines of a log extract, not counting the lines in the first millisecond of the range and
+/// the remaining lines of the extract's last millisecond.
+const LINES_PER_EXTRACT: usize = 1_000;
 
 /// The largest number of lines read for an extract.
-const LINES_PER_EXTRACT: usize = 100_000;
+const MAX_LINES_READ: usize = 100_000;
 
-/// The number of lines that one statement reads for an extract: its lines, and enough more to find the
-/// end of its last millisecond.
+/// The number of lines that one statement reads for an extract: more than [`LINES_PER_EXTRACT`], to find
+/// the end of the last millisecond.
 const LINES_PER_STATEMENT: u64 = 1_200;
 
 /// The sort orders of log lines.
@@ -133,7 +133,7 @@ pub struct Processes {
 impl Processes {
     fn condition(&self) -> Condition {
         let scheduler = self.scheduler.then(|| Column::Source.eq(Source::Scheduler));
-        // A selection without processes matches no line.
+        // Without a scheduler and workers, the condition matches no line.
         Condition::any().add_option(scheduler).add(Column::WorkerId.is_one_of(self.workers.iter().copied()))
     }
 }
@@ -158,17 +158,17 @@ impl LogParent {
 impl LogFilter {
     pub(crate) fn condition(&self) -> Condition {
         let Self { levels, sources, worker, processes } = self;
-        let mut all = Condition::all();
+        let mut condition = Condition::all();
         if let Some(levels) = levels {
-            all = all.add(Column::Level.is_one_of(levels.iter().map(String::as_str)));
+            condition = condition.add(Column::Level.is_one_of(levels.iter().map(String::as_str)));
         }
         if let Some(sources) = sources {
-            all = all.add(Column::Source.is_one_of(sources.iter().copied()));
+            condition = condition.add(Column::Source.is_one_of(sources.iter().copied()));
         }
         if let Some(worker) = worker {
-            all = all.add(Column::WorkerId.eq(*worker));
+            condition = condition.add(Column::WorkerId.eq(*worker));
         }
-        all.add_option(processes.as_ref().map(Processes::condition))
+        condition.add_option(processes.as_ref().map(Processes::condition))
     }
 }
 
@@ -184,15 +184,21 @@ impl AccountStore {
         sort: LogSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let of = |parent: &LogParent| self.log_lines(parent, sort, request);
-        multi_list::fetch_pages(&self.read_executor(), parents.iter().map(of).collect(), sort, request).await
+        let select_lines = |parent: &LogParent| self.select_log_lines(parent, sort, request);
+        multi_list::fetch_pages(
+            &self.read_executor(),
+            parents.iter().map(select_lines).collect(),
+            sort,
+            request,
+        )
+        .await
     }
 
-    /// Returns the first lines of a cluster in a time range that can be decrypted and contain `words`,
-    /// ignoring case. The extract consists of the lines in the first millisecond of the range, 1,000
-    /// lines after it, and the remaining lines of the same millisecond as the last one. A caller that
-    /// continues from that millisecond misses no line and always advances. At most 100,000 lines are
-    /// read.
+    /// Returns the first lines of a cluster in a time range that can be decrypted and contain
+    /// `search_text`, ignoring case. The extract consists of the lines in the first millisecond of the
+    /// range, 1,000 lines after it, and the remaining lines of the same millisecond as the last one. A
+    /// caller that continues from that millisecond misses no line and always advances. At most 100,000
+    /// lines are read.
     ///
     /// # Errors
     /// Returns an error if the database does not answer, or [`StoreError::TooLarge`] if more lines would
@@ -201,41 +207,41 @@ impl AccountStore {
     pub async fn log_extract(
         &self,
         parent: &LogParent,
-        words: Option<&str>,
+        search_text: Option<&str>,
     ) -> Result<Vec<Model>, StoreError> {
-        let (sort, words) = (LogSort::OldestFirst, words.map(str::to_lowercase));
+        let (sort, search_text) = (LogSort::OldestFirst, search_text.map(str::to_lowercase));
         let mut request = PageRequest::from(End::First, LINES_PER_STATEMENT);
-        let (mut found, mut further, mut read) = (Vec::<Model>::new(), 0, 0);
+        let (mut lines, mut later_lines, mut rows_read) = (Vec::<Model>::new(), 0, 0);
         loop {
-            let select = self.log_lines(parent, sort, &request);
+            let select = self.select_log_lines(parent, sort, &request);
             let page = page::fetch(&self.read_executor(), select, sort, &request).await?;
-            read += page.rows.len();
-            let (has_next, last) = (page.has_next, page.rows.last().map(|(key, _)| key.clone()));
+            rows_read += page.rows.len();
+            let (has_next, last_key) = (page.has_next, page.rows.last().map(|(key, _)| key.clone()));
             for (_, row) in page.rows {
-                let last = found.last().map(|last| last.logged_at);
-                if further >= LINES_AT_ONCE && last != Some(row.logged_at) {
-                    return Ok(found);
+                let last_time = lines.last().map(|line| line.logged_at);
+                if later_lines >= LINES_PER_EXTRACT && last_time != Some(row.logged_at) {
+                    return Ok(lines);
                 }
-                if words.as_ref().is_none_or(|words| self.log_contains(&row, words)) {
-                    further += usize::from(parent.at.0 != Some(row.logged_at.0));
-                    found.push(row);
+                if search_text.as_ref().is_none_or(|search_text| self.log_contains(&row, search_text)) {
+                    later_lines += usize::from(parent.at.0 != Some(row.logged_at.0));
+                    lines.push(row);
                 }
             }
             if !has_next {
-                return Ok(found);
+                return Ok(lines);
             }
-            if read >= LINES_PER_EXTRACT {
+            if rows_read >= MAX_LINES_READ {
                 return Err(StoreError::TooLarge(
                     "more than 100000 lines would have to be read: request a shorter period, or another \
                      filter",
                 ));
             }
-            request.after = last;
+            request.after = last_key;
         }
     }
 
-    /// The log lines of a parent, restricted to the range that a page can contain.
-    fn log_lines(&self, parent: &LogParent, sort: LogSort, request: &PageRequest) -> Select<Entity> {
+    /// Selects the log lines of a parent, restricted to the range that a page can contain.
+    fn select_log_lines(&self, parent: &LogParent, sort: LogSort, request: &PageRequest) -> Select<Entity> {
         let select =
             self.select_in_range(Column::LoggedAt, remaining_range(parent.at, sort.descending(), request));
         select.filter(parent.condition())
@@ -249,13 +255,13 @@ impl AccountStore {
     pub async fn log_line(
         &self,
         cluster: ClusterId,
-        at: KeyTime,
+        logged_at: KeyTime,
         id: LogLineId,
     ) -> Result<Option<Model>, StoreError> {
         Ok(self
             .select::<Entity>()
             .filter(Column::ClusterId.eq(cluster))
-            .filter(Column::LoggedAt.eq(at))
+            .filter(Column::LoggedAt.eq(logged_at))
             .filter(Column::Id.eq(id))
             .one(&self.read_executor())
             .await?)
@@ -268,12 +274,12 @@ impl AccountStore {
     #[tracing::instrument(name = "store.log_line.counts", skip_all)]
     pub async fn log_counts(&self, parents: &[LogParent]) -> Result<HashMap<LogParent, i64>, StoreError> {
         // Parents with the same range and filter share one statement.
-        let mut alike: HashMap<_, Vec<&LogParent>> = HashMap::new();
+        let mut parents_by_filter: HashMap<_, Vec<&LogParent>> = HashMap::new();
         for parent in parents {
-            alike.entry((parent.at, &parent.filter)).or_default().push(parent);
+            parents_by_filter.entry((parent.at, &parent.filter)).or_default().push(parent);
         }
         let mut counts = HashMap::new();
-        for ((at, filter), parents) in alike {
+        for ((at, filter), parents) in parents_by_filter {
             let rows: Vec<(ClusterId, i64)> = self
                 .select_in_range::<Entity>(Column::LoggedAt, at)
                 .select_only()
@@ -291,7 +297,7 @@ impl AccountStore {
         Ok(counts)
     }
 
-    /// Returns a page of the lines that can be decrypted and contain `words`, ignoring case. At most
+    /// Returns a page of the lines that can be decrypted and contain `search_text`, ignoring case. At most
     /// [`LINES_PER_SEARCH`] lines are read.
     ///
     /// # Errors
@@ -300,17 +306,17 @@ impl AccountStore {
     pub async fn log_search(
         &self,
         parent: &LogParent,
-        words: &str,
+        search_text: &str,
         sort: LogSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
-        let select = self.log_lines(parent, sort, request);
-        let lines = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
-        let page = page::fetch(&self.read_executor(), select, sort, &lines).await?;
-        Ok(self.filter_by_words(page, words, request))
+        let select = self.select_log_lines(parent, sort, request);
+        let scan_request = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
+        let page = page::fetch(&self.read_executor(), select, sort, &scan_request).await?;
+        Ok(self.filter_by_text(page, search_text, request))
     }
 
-    /// Returns a page of the lines of all clusters that match a filter. `words` are searched for as in
+    /// Returns a page of the lines of all clusters that match a filter. `search_text` is searched for as in
     /// [`Self::log_search`].
     ///
     /// # Errors
@@ -318,20 +324,20 @@ impl AccountStore {
     #[tracing::instrument(name = "store.log_line.page", skip_all)]
     pub async fn account_log_page(
         &self,
-        of: &AccountLogs,
-        words: Option<&str>,
+        filter: &AccountLogs,
+        search_text: Option<&str>,
         sort: LogSort,
         request: &PageRequest,
     ) -> Result<Page<Model>, StoreError> {
         let select =
-            self.select_in_range(Column::LoggedAt, remaining_range(of.at, sort.descending(), request));
-        let condition = self.account_logs(of);
-        let Some(words) = words else {
+            self.select_in_range(Column::LoggedAt, remaining_range(filter.at, sort.descending(), request));
+        let condition = self.account_log_condition(filter);
+        let Some(search_text) = search_text else {
             return scan_page(&self.read_executor(), select, condition, sort, request).await;
         };
-        let lines = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
-        let page = scan_page(&self.read_executor(), select, condition, sort, &lines).await?;
-        Ok(self.filter_by_words(page, words, request))
+        let scan_request = PageRequest { limit: LINES_PER_SEARCH, ..request.clone() };
+        let page = scan_page(&self.read_executor(), select, condition, sort, &scan_request).await?;
+        Ok(self.filter_by_text(page, search_text, request))
     }
 
     /// Returns the number of lines of all clusters that match a filter.
@@ -339,24 +345,26 @@ impl AccountStore {
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.log_line.count", skip_all)]
-    pub async fn account_log_count(&self, of: &AccountLogs) -> Result<u64, StoreError> {
-        let lines = self.select_in_range::<Entity>(Column::LoggedAt, of.at).filter(self.account_logs(of));
+    pub async fn account_log_count(&self, filter: &AccountLogs) -> Result<u64, StoreError> {
+        let lines = self
+            .select_in_range::<Entity>(Column::LoggedAt, filter.at)
+            .filter(self.account_log_condition(filter));
         Ok(lines.count(&self.read_executor()).await?)
     }
 
-    pub(crate) fn account_logs(&self, of: &AccountLogs) -> Condition {
-        of.filter.condition().add_option(self.cluster_condition(&of.clusters, Column::ClusterId))
+    pub(crate) fn account_log_condition(&self, filter: &AccountLogs) -> Condition {
+        filter.filter.condition().add_option(self.cluster_condition(&filter.clusters, Column::ClusterId))
     }
 
-    fn filter_by_words(&self, page: Page<Model>, words: &str, request: &PageRequest) -> Page<Model> {
-        let words = words.to_lowercase();
+    fn filter_by_text(&self, page: Page<Model>, search_text: &str, request: &PageRequest) -> Page<Model> {
+        let search_text = search_text.to_lowercase();
         // A line that cannot be decrypted does not match.
-        page.search(request, |row| self.log_contains(row, &words))
+        page.search(request, |row| self.log_contains(row, &search_text))
     }
 
-    /// Returns true if a line can be decrypted and contains `words`, which are in lower case.
-    pub(crate) fn log_contains(&self, row: &Model, words: &str) -> bool {
-        self.log_message(row).is_ok_and(|message| message.to_lowercase().contains(words))
+    /// Returns true if a line can be decrypted and contains `search_text`, which is in lower case.
+    pub(crate) fn log_contains(&self, row: &Model, search_text: &str) -> bool {
+        self.log_message(row).is_ok_and(|message| message.to_lowercase().contains(search_text))
     }
 
     /// Returns the lines that arrived in the given ranges, in the order of their arrival.
@@ -366,12 +374,19 @@ impl AccountStore {
     #[tracing::instrument(name = "store.log_line.arrived", skip_all)]
     pub async fn arrived_logs(
         &self,
-        of: &AccountLogs,
+        filter: &AccountLogs,
         arrivals: &[PendingChanges],
         limit: u64,
     ) -> Result<Vec<Model>, StoreError> {
         let columns = (Column::ArrivedAt, Column::ClusterId, Column::LoggedAt, Column::Id);
-        self.fetch_in_arrival_order(arrivals, columns, self.account_logs(of), LogSort::AsArrived, limit).await
+        self.fetch_in_arrival_order(
+            arrivals,
+            columns,
+            self.account_log_condition(filter),
+            LogSort::AsArrived,
+            limit,
+        )
+        .await
     }
 
     /// Returns the last `count` lines of each worker and its nanny, in the order of logging.
@@ -385,12 +400,12 @@ impl AccountStore {
         workers: &[WorkerId],
         count: u64,
     ) -> Result<HashMap<WorkerId, Vec<Model>>, StoreError> {
-        let of = |worker: &WorkerId| LogParent {
+        let select_worker_lines = |worker: &WorkerId| LogParent {
             cluster,
             at: (None, None),
             filter: LogFilter { worker: Some(*worker), ..LogFilter::default() },
         };
-        let parents: Vec<LogParent> = workers.iter().map(of).collect();
+        let parents: Vec<LogParent> = workers.iter().map(select_worker_lines).collect();
         let request = PageRequest::from(End::Last, count);
         let pages = self.log_pages(&parents, LogSort::OldestFirst, &request).await?;
         let lines = pages.into_iter().map(|page| page.rows.into_iter().map(|(_, row)| row).collect());
@@ -402,13 +417,13 @@ impl AccountStore {
     /// # Errors
     /// Returns [`StoreError::Decryption`] if it cannot be decrypted.
     pub fn log_message(&self, row: &Model) -> Result<String, StoreError> {
-        let name = self.log_row(row.cluster_id, row.logged_at, row.id);
-        let plain = self.decrypt_row(&name, row.key_id, &row.sealed)?;
+        let associated_data = self.log_associated_data(row.cluster_id, row.logged_at, row.id);
+        let plain = self.decrypt_row(&associated_data, row.key_id, &row.sealed)?;
         String::from_utf8(plain).map_err(|_| StoreError::Decryption(DecryptError::Damaged))
     }
 
-    fn log_row(&self, cluster: ClusterId, at: KeyTime, id: LogLineId) -> AssociatedData {
-        let key: [&[u8]; 3] = [&cluster.0.to_le_bytes(), &at.0.to_le_bytes(), id.0.as_bytes()];
+    fn log_associated_data(&self, cluster: ClusterId, logged_at: KeyTime, id: LogLineId) -> AssociatedData {
+        let key: [&[u8]; 3] = [&cluster.0.to_le_bytes(), &logged_at.0.to_le_bytes(), id.0.as_bytes()];
         AssociatedData::new("log_lines", self.account_id(), &key)
     }
 
@@ -421,13 +436,15 @@ impl AccountStore {
     ) -> Result<(), StoreError> {
         // The rows are sorted by key, since all transactions must lock in the same order.
         let rows = reports.iter().map(|report| {
-            let at = KeyTime::from(report.at.timestamp());
-            let sealed =
-                self.encrypt_bytes(&self.log_row(cluster, at, report.id), report.message.as_str().as_bytes());
+            let logged_at = KeyTime::from(report.at.timestamp());
+            let sealed = self.encrypt_bytes(
+                &self.log_associated_data(cluster, logged_at, report.id),
+                report.message.as_str().as_bytes(),
+            );
             Model {
                 account_id: self.account_id(),
                 cluster_id: cluster,
-                logged_at: at,
+                logged_at,
                 id: report.id,
                 source: report.source.into(),
                 worker_id: report.worker_id,

@@ -66,10 +66,10 @@ impl AccountStore {
     ) -> Result<Vec<Buckets>, StoreError> {
         let mut series: Vec<Buckets> =
             parents.iter().map(|(_, window)| Buckets::new(*window, metrics)).collect();
-        let mut places: BTreeMap<SeriesParent, Vec<usize>> = BTreeMap::new();
+        let mut indexes: BTreeMap<SeriesParent, Vec<usize>> = BTreeMap::new();
         let windows = || parents.iter().enumerate().filter(|(_, (_, window))| !window.is_empty());
-        for (place, (parent, _)) in windows() {
-            places.entry(*parent).or_default().push(place);
+        for (index, (parent, _)) in windows() {
+            indexes.entry(*parent).or_default().push(index);
         }
         let mut ranges = Ranges::new(windows().map(|(_, (parent, window))| (*parent, window.chunks())));
         let workers = ranges.split_off(SeriesParent::Worker(ClusterId(i64::MIN), WorkerId(Uuid::nil())));
@@ -79,8 +79,8 @@ impl AccountStore {
                 for (parent, started_at, data) in &chunks {
                     let samples = unpack(data);
                     let samples = samples.map_err(|damaged| StoreError::damaged(&damaged))?;
-                    for place in places.get(parent).into_iter().flatten() {
-                        series[*place].add(started_at.0, &samples);
+                    for index in indexes.get(parent).into_iter().flatten() {
+                        series[*index].add(started_at.0, &samples);
                     }
                 }
                 let Some((parent, started_at, _)) = chunks.last().filter(|_| is_full(&chunks)) else { break };
@@ -113,12 +113,14 @@ impl AccountStore {
                 .columns([ClusterId, StartedAt, Data])
                 .filter(ClusterId.is_one_of(clusters))
                 .filter(StartedAt.between(first, last))
-                .filter(ranges.iter().fold(Condition::any(), |any, (parent, first, last)| match parent {
-                    SeriesParent::Cluster(cluster) => {
-                        let range = StartedAt.between(first, last);
-                        any.add(Condition::all().add(ClusterId.eq(cluster)).add(range))
+                .filter(ranges.iter().fold(Condition::any(), |alternatives, (parent, first, last)| {
+                    match parent {
+                        SeriesParent::Cluster(cluster) => {
+                            let range = StartedAt.between(first, last);
+                            alternatives.add(Condition::all().add(ClusterId.eq(cluster)).add(range))
+                        }
+                        SeriesParent::Worker(..) => alternatives,
                     }
-                    SeriesParent::Worker(..) => any,
                 }))
                 .order_by_asc(ClusterId)
                 .order_by_asc(StartedAt)
@@ -137,12 +139,14 @@ impl AccountStore {
                 .filter(ClusterId.is_one_of(clusters))
                 .filter(WorkerId.is_one_of(workers))
                 .filter(StartedAt.between(first, last))
-                .filter(ranges.iter().fold(Condition::any(), |any, (parent, first, last)| match parent {
-                    SeriesParent::Worker(cluster, worker) => {
-                        let worker = Condition::all().add(ClusterId.eq(cluster)).add(WorkerId.eq(worker));
-                        any.add(worker.add(StartedAt.between(first, last)))
+                .filter(ranges.iter().fold(Condition::any(), |alternatives, (parent, first, last)| {
+                    match parent {
+                        SeriesParent::Worker(cluster, worker) => {
+                            let worker = Condition::all().add(ClusterId.eq(cluster)).add(WorkerId.eq(worker));
+                            alternatives.add(worker.add(StartedAt.between(first, last)))
+                        }
+                        SeriesParent::Cluster(_) => alternatives,
                     }
-                    SeriesParent::Cluster(_) => any,
                 }))
                 .order_by_asc(ClusterId)
                 .order_by_asc(WorkerId)
@@ -166,29 +170,29 @@ impl AccountStore {
         if reports.is_empty() {
             return Ok(());
         }
-        let mut new: BTreeMap<(Option<WorkerId>, KeyTime), Samples> = BTreeMap::new();
+        let mut reported: BTreeMap<(Option<WorkerId>, KeyTime), Samples> = BTreeMap::new();
         for report in reports {
             let (start, offset) = locate(KeyTime::from(report.at.timestamp()).0);
-            let samples = new.entry((report.worker_id, KeyTime(start))).or_default();
+            let samples = reported.entry((report.worker_id, KeyTime(start))).or_default();
             samples.add(offset, report.metrics.0.iter().map(|(metric, value)| (*metric, *value)));
         }
-        let mut stored = self.stored_chunks(cluster, new.keys().copied()).await?;
-        let (mut of_cluster, mut of_workers) = (Vec::new(), Vec::new());
-        for ((worker, started_at), new) in new {
-            let known = stored.remove(&(worker, started_at));
-            let Some((samples, data)) = merge(known.as_deref(), new) else {
+        let mut stored = self.stored_chunks(cluster, reported.keys().copied()).await?;
+        let (mut cluster_rows, mut worker_rows) = (Vec::new(), Vec::new());
+        for ((worker, started_at), reported) in reported {
+            let stored_data = stored.remove(&(worker, started_at));
+            let Some((samples, data)) = merge(stored_data.as_deref(), reported) else {
                 continue;
             };
             let (account_id, cluster_id) = (self.account_id(), cluster);
             match worker {
-                None => of_cluster.push(cluster_chunk::Model {
+                None => cluster_rows.push(cluster_chunk::Model {
                     account_id,
                     cluster_id,
                     started_at,
                     samples,
                     data,
                 }),
-                Some(worker_id) => of_workers.push(worker_chunk::Model {
+                Some(worker_id) => worker_rows.push(worker_chunk::Model {
                     account_id,
                     cluster_id,
                     worker_id,
@@ -198,8 +202,8 @@ impl AccountStore {
                 }),
             }
         }
-        self.insert::<cluster_chunk::Entity>(of_cluster, &replace::<cluster_chunk::Entity>()).await?;
-        self.insert::<worker_chunk::Entity>(of_workers, &replace::<worker_chunk::Entity>()).await?;
+        self.insert::<cluster_chunk::Entity>(cluster_rows, &replace::<cluster_chunk::Entity>()).await?;
+        self.insert::<worker_chunk::Entity>(worker_rows, &replace::<worker_chunk::Entity>()).await?;
         Ok(())
     }
 
@@ -210,26 +214,26 @@ impl AccountStore {
         cluster: ClusterId,
         keys: impl Iterator<Item = (Option<WorkerId>, KeyTime)>,
     ) -> Result<HashMap<(Option<WorkerId>, KeyTime), Vec<u8>>, StoreError> {
-        let (of_cluster, of_workers): (Vec<_>, Vec<_>) = keys.partition(|(worker, _)| worker.is_none());
-        let of_workers = of_workers.into_iter().filter_map(|(worker, start)| Some((worker?, start)));
-        let mut of_cluster = of_cluster.chunks(MAX_LOOKUP);
-        let mut of_workers = lookups(of_workers).into_iter();
+        let (cluster_keys, worker_keys): (Vec<_>, Vec<_>) = keys.partition(|(worker, _)| worker.is_none());
+        let worker_keys = worker_keys.into_iter().filter_map(|(worker, start)| Some((worker?, start)));
+        let mut cluster_keys = cluster_keys.chunks(MAX_LOOKUP);
+        let mut worker_keys = lookups(worker_keys).into_iter();
         let mut stored = HashMap::new();
         loop {
-            let of_cluster = of_cluster.next().map(|keys| {
+            let cluster_keys = cluster_keys.next().map(|keys| {
                 use cluster_chunk::Column::{ClusterId, Data, StartedAt};
                 let select = self.select::<cluster_chunk::Entity>().select_only();
                 let select = select.expr(Expr::cust("CAST(NULL AS uuid)")).columns([StartedAt, Data]);
                 let select = select.filter(ClusterId.eq(cluster));
                 select.filter(StartedAt.is_one_of(keys.iter().map(|(_, start)| *start))).into_query()
             });
-            let of_workers = of_workers.next().map(|(workers, starts)| {
+            let worker_keys = worker_keys.next().map(|(workers, starts)| {
                 use worker_chunk::Column::{ClusterId, Data, StartedAt, WorkerId};
                 let select = self.select::<worker_chunk::Entity>().select_only();
                 let select = select.columns([WorkerId, StartedAt, Data]).filter(ClusterId.eq(cluster));
                 select.filter(WorkerId.is_one_of(workers)).filter(StartedAt.is_one_of(starts)).into_query()
             });
-            let select = match (of_cluster, of_workers) {
+            let select = match (cluster_keys, worker_keys) {
                 (Some(mut one), Some(other)) => one.union(UnionType::All, other).take(),
                 (Some(one), None) | (None, Some(one)) => one,
                 (None, None) => return Ok(stored),
@@ -247,16 +251,16 @@ fn is_full(chunks: &[Chunk]) -> bool {
     chunks.len() as u64 == MAX_CHUNKS
 }
 
-/// Returns the number of samples and the packed data of a chunk after merging `new` into it. `None` if
+/// Returns the number of samples and the packed data of a chunk after merging `reported` into it. `None` if
 /// the chunk does not change.
-fn merge(stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
+fn merge(stored: Option<&[u8]>, reported: Samples) -> Option<(i32, Vec<u8>)> {
     let samples = match stored.map(unpack).transpose() {
-        Ok(None) => new,
-        Ok(Some(mut known)) => {
-            if !known.merge(&new) {
+        Ok(None) => reported,
+        Ok(Some(mut stored_samples)) => {
+            if !stored_samples.merge(&reported) {
                 return None;
             }
-            known
+            stored_samples
         }
         // The damaged chunk is kept for a reader that understands it, such as a newer server, and the
         // report must not fail forever.
@@ -275,10 +279,10 @@ fn merge(stored: Option<&[u8]>, new: Samples) -> Option<(i32, Vec<u8>)> {
 /// Returns groups of workers and times whose combinations contain all the keys. The groups are few and
 /// bounded in size.
 fn lookups(keys: impl Iterator<Item = (WorkerId, KeyTime)>) -> Vec<(BTreeSet<WorkerId>, BTreeSet<KeyTime>)> {
-    let mut by_time: Vec<(KeyTime, WorkerId)> = keys.map(|(worker, start)| (start, worker)).collect();
-    by_time.sort_unstable();
+    let mut keys_by_time: Vec<(KeyTime, WorkerId)> = keys.map(|(worker, start)| (start, worker)).collect();
+    keys_by_time.sort_unstable();
     let mut groups: Vec<(BTreeSet<WorkerId>, BTreeSet<KeyTime>)> = Vec::new();
-    for (start, worker) in by_time {
+    for (start, worker) in keys_by_time {
         let (workers, starts) = match groups.last_mut() {
             Some(group) if (group.0.len() + 1) * (group.1.len() + 1) <= MAX_LOOKUP => group,
             _ => {

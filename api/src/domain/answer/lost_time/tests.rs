@@ -42,38 +42,41 @@ fn metrics_count_where_usage_counts_them() {
 fn the_network_matters_only_while_threads_are_idle() {
     use Confidence::{Measured, NotAttributable};
     use Verdict::{Good, Notice, Unknown};
-    let said = |receiving: f64, idle_us: Option<i64>| {
+    let outcome = |receiving: f64, idle_us: Option<i64>| {
         let usage = Usage { thread_us: 4 * HOUR, idle_us, ..Usage::default() };
         let times = MetricTimes { receiving, ..MetricTimes::default() };
         let missing = Missing::NotReported;
         let answer =
             answer_network(&Network { times: Some(&times), usage: &usage, threads_each: 4, missing });
-        (answer.verdict, answer.confidence, answer.share, answer.benefit.map(|(_, most)| most))
+        (answer.verdict, answer.confidence, answer.share, answer.benefit.map(|(_, benefit)| benefit))
     };
-    assert_eq!(said(9_999.0, Some(HOUR)), (Good, Measured, Some(0.25), Some(3_600.0)));
-    assert_eq!(said(300.0, Some(3 * HOUR)), (Good, Measured, Some(0.75), Some(1_200.0)));
-    assert_eq!(said(1_080.0, Some(3 * HOUR)), (Notice, Measured, Some(0.75), Some(4_320.0)));
-    assert_eq!(said(300.0, None), (Unknown, NotAttributable, None, None));
+    assert_eq!(outcome(9_999.0, Some(HOUR)), (Good, Measured, Some(0.25), Some(3_600.0)));
+    assert_eq!(outcome(300.0, Some(3 * HOUR)), (Good, Measured, Some(0.75), Some(1_200.0)));
+    assert_eq!(outcome(1_080.0, Some(3 * HOUR)), (Notice, Measured, Some(0.75), Some(4_320.0)));
+    assert_eq!(outcome(300.0, None), (Unknown, NotAttributable, None, None));
 }
 
 #[test]
 fn spilling_beside_the_tasks_is_not_attributed() {
-    let of = |spill_us: Option<i64>, times: Option<&MetricTimes>| {
+    let outcome = |spill_us: Option<i64>, times: Option<&MetricTimes>| {
         let usage = Usage { thread_us: 4 * HOUR, spill_us, ..Usage::default() };
         let answer = answer_spill(&Spill { usage: &usage, times });
         (answer.verdict, answer.confidence, answer.value.map(|(value, _)| value), answer.share)
     };
     let monitor = MetricTimes { monitor: 3.0, spilled_bytes: 5e6, ..MetricTimes::default() };
     let unattributed = (Verdict::Unknown, Confidence::NotAttributable, None, None);
-    assert_eq!(of(Some(0), Some(&monitor)), unattributed);
-    assert_eq!(of(None, Some(&monitor)), unattributed);
+    assert_eq!(outcome(Some(0), Some(&monitor)), unattributed);
+    assert_eq!(outcome(None, Some(&monitor)), unattributed);
     assert_eq!(
-        of(Some(HOUR), Some(&monitor)),
+        outcome(Some(HOUR), Some(&monitor)),
         (Verdict::Bad, Confidence::Measured, Some(3_600.0), Some(0.25))
     );
-    assert_eq!(of(Some(HOUR / 5), None), (Verdict::Notice, Confidence::Measured, Some(720.0), Some(0.05)));
-    assert_eq!(of(Some(0), None), (Verdict::Good, Confidence::Measured, Some(0.0), Some(0.0)));
-    assert_eq!(of(None, None), (Verdict::Unknown, Confidence::NotCollected, None, None));
+    assert_eq!(
+        outcome(Some(HOUR / 5), None),
+        (Verdict::Notice, Confidence::Measured, Some(720.0), Some(0.05))
+    );
+    assert_eq!(outcome(Some(0), None), (Verdict::Good, Confidence::Measured, Some(0.0), Some(0.0)));
+    assert_eq!(outcome(None, None), (Verdict::Unknown, Confidence::NotCollected, None, None));
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) fn changes() -> Vec<Case> {
         let list = |versions: &[&str]| versions.iter().map(|version| (*version).to_owned()).collect();
         Change { name: name.to_owned(), from: list(from), to: list(to) }
     };
-    let against = Baseline { id: ClusterId(5), started_at: at(0), likeness: BaselineReason::Requested };
+    let baseline = Baseline { id: ClusterId(5), started_at: at(0), likeness: BaselineReason::Requested };
     let software = SoftwareChange {
         python: Some(change("Python", &["3.11"], &["3.12", "3.13"])),
         added: vec![change("pandas", &[], &["2.2"])],
@@ -24,7 +24,7 @@ pub(super) fn changes() -> Vec<Case> {
     };
     let none = SoftwareChange::default();
     let case = |software: &SoftwareChange, software_known, code_changed, sizes: &[SizeChange], headline| {
-        let facts = ChangeFacts { against: &against, software, software_known, code_changed, sizes };
+        let facts = ChangeFacts { baseline: &baseline, software, software_known, code_changed, sizes };
         (Question::WhatChanged, answer_changes(&facts), headline)
     };
     let size = |size, from, to| SizeChange { size, from: Some(from), to: Some(to) };
@@ -122,16 +122,16 @@ pub(super) fn comparisons() -> Vec<Case> {
     let baseline = |likeness| Baseline { id: ClusterId(5), started_at: at(0), likeness };
     let [by_name, by_spans, by_functions] =
         [BaselineReason::Name, BaselineReason::Spans, BaselineReason::Functions].map(baseline);
-    let slower = |base: [f64; 4], head: [f64; 4], against: Option<&Baseline>, headline| {
+    let slower = |base: [f64; 4], head: [f64; 4], baseline: Option<&Baseline>, headline| {
         let (base, head) = (table(base), table(head));
         let differences = differences(&base, &head);
-        let facts = Slower { base: &base, head: &head, differences: &differences, against };
+        let facts = Slower { base: &base, head: &head, differences: &differences, baseline };
         (Question::Slower, answer_slower(&facts), headline)
     };
-    let scaling = |base: [f64; 4], head: [f64; 4], threads, against: &Baseline, headline| {
+    let scaling = |base: [f64; 4], head: [f64; 4], threads, baseline: &Baseline, headline| {
         let (base, head) = (table(base), table(head));
         let differences = differences(&base, &head);
-        let facts = Scaling { against, base: &base, head: &head, differences: &differences, threads };
+        let facts = Scaling { baseline, base: &base, head: &head, differences: &differences, threads };
         (Question::Scaling, answer_scaling(&facts), headline)
     };
     let (busy, idle, nothing) = ([60.0, 20.0, 0.0, 0.0], [60.0, 20.0, 80.0, 0.0], [0.0; 4]);

@@ -16,7 +16,7 @@ pub(super) fn contention() -> Vec<Case> {
     };
     let ticks = |workers: Option<f64>, scheduler: Option<f64>, headline| {
         let [workers, scheduler] = [workers, scheduler].map(|tick| tick.map(Bucket::of));
-        let facts = EventLoop { workers, slowest: workers, scheduler, looked_at: 600.0 };
+        let facts = EventLoop { workers, slowest: workers, scheduler, observed_seconds: 600.0 };
         (Question::EventLoop, answer_event_loop(&facts), headline)
     };
     vec![

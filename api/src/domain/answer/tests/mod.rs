@@ -14,12 +14,13 @@ type Case = (Question, Answer, &'static str);
 /// An hour in microseconds.
 const HOUR: i64 = 3_600_000_000;
 
-/// Answers about what is known in part.
-fn parts() -> Vec<Case> {
+/// Answers about clusters that are known in part.
+fn partial_answers() -> Vec<Case> {
     let answer = || lost_time::contention().swap_remove(1).1;
     let unmeasured = || lost_time::contention().swap_remove(0).1;
-    let knows = |known: KnownPart, question, answer: Answer| known.qualify(question, answer).into_answer();
-    let until = KnownPart { until: Some(at(5)), ..KnownPart::default() };
+    let qualify =
+        |known_part: KnownPart, question, answer: Answer| known_part.qualify(question, answer).into_answer();
+    let bounded = KnownPart { until: Some(at(5)), ..KnownPart::default() };
     let dropped = |count| BTreeMap::from([("samples".to_owned(), count)]);
     let lossy = KnownPart {
         lacks_reports: true,
@@ -32,32 +33,35 @@ fn parts() -> Vec<Case> {
         lost_time::lost_times().into_iter().find(|case| case.2.ends_with("for it.")).expect("it is there").1
     };
     let slower = || comparison::comparisons().swap_remove(0).1;
-    let works = |base: &[KnownPart], head: &[KnownPart]| {
+    let compare_works = |base: &[KnownPart], head: &[KnownPart]| {
         qualify_works(Question::Slower, slower(), [base, head]).into_answer()
     };
     vec![
         (
             Question::Gil,
-            knows(KnownPart { dropped: dropped(1), ..until.clone() }, Question::Gil, answer()),
+            qualify(KnownPart { dropped: dropped(1), ..bounded.clone() }, Question::Gil, answer()),
             "The GIL was busy 38 % of the last 10 min, up to 2026-11-20 11:00:05 UTC; the time after is unknown. 1 more \
              sample was not reported.",
         ),
         (
             Question::Gil,
-            knows(until.clone(), Question::Gil, unmeasured()),
+            qualify(bounded.clone(), Question::Gil, unmeasured()),
             "GIL contention was not measured: install gilknocker on the workers, and Dask 2023.4.1 or newer measures it. \
              The time after 2026-11-20 11:00:05 UTC is unknown.",
         ),
         (
             Question::Network,
-            knows(lossy.clone(), Question::Network, network()),
+            qualify(lossy.clone(), Question::Network, network()),
             "Workers received data for 30 min, and threads were idle 75 % of the time, which they may have spent waiting \
              for it. Some of its reports have not arrived, and their content is unknown. Data of the class TASKS was withheld or dropped: see the privacy receipt of the cluster. 1 more set of fine metrics and 2 more hours of usage were not \
              reported. Impossible values of the reported fine metrics and usage were clamped.",
         ),
         (
             Question::Slower,
-            works(std::slice::from_ref(&until), &[KnownPart { lacks_reports: true, ..until.clone() }, lossy]),
+            compare_works(
+                std::slice::from_ref(&bounded),
+                &[KnownPart { lacks_reports: true, ..bounded.clone() }, lossy],
+            ),
             "It spent 1.3 min of thread time, as much as the first work. The first work is known up to 2026-11-20 11:00:05 \
              UTC; the time after is unknown. 2 of 2 clusters of the second work are known in part, the first of them up \
              to 2026-11-20 11:00:05 UTC.",
@@ -66,24 +70,24 @@ fn parts() -> Vec<Case> {
 }
 
 fn cases() -> Vec<Case> {
-    let of_times = [lost_time::contention(), lost_time::lost_times()];
-    let of_comparisons = [comparison::changes(), comparison::comparisons()];
-    [outcome::outcomes(), of_times.concat(), of_comparisons.concat(), parts()].concat()
+    let lost_time_cases = [lost_time::contention(), lost_time::lost_times()];
+    let comparison_cases = [comparison::changes(), comparison::comparisons()];
+    [outcome::outcomes(), lost_time_cases.concat(), comparison_cases.concat(), partial_answers()].concat()
 }
 
 #[test]
 fn every_code_has_a_case_with_its_text() {
-    let mut given: Vec<AnswerCode> = Vec::new();
+    let mut tested_codes: Vec<AnswerCode> = Vec::new();
     for (question, answer, headline) in cases() {
         assert_eq!(answer.headline(), headline);
         let code = answer.phrase.code;
         assert!(code.questions().contains(&question), "{code:?} does not answer {question:?}");
-        given.push(code);
-        given.extend(answer.qualifications.iter().map(|qualification| qualification.code));
-        given.extend(answer.evidence.iter().map(|evidence| evidence.phrase.code));
+        tested_codes.push(code);
+        tested_codes.extend(answer.qualifications.iter().map(|qualification| qualification.code));
+        tested_codes.extend(answer.evidence.iter().map(|evidence| evidence.phrase.code));
     }
-    let silent: Vec<_> = AnswerCode::ALL.iter().filter(|code| !given.contains(code)).collect();
-    assert!(silent.is_empty(), "no case leads to {silent:?}");
+    let untested_codes: Vec<_> = AnswerCode::ALL.iter().filter(|code| !tested_codes.contains(code)).collect();
+    assert!(untested_codes.is_empty(), "no case leads to {untested_codes:?}");
 }
 
 /// A client that knows the codes needs no headline, because each digit and name in it is an argument.
@@ -126,18 +130,19 @@ fn numbers_are_written_for_people() {
 
 #[test]
 fn an_answer_from_a_part_of_the_work_is_an_estimate_that_says_so() {
-    let known = KnownPart { part: Some("The rest is not known.".to_owned()), ..KnownPart::default() };
-    let part = |answer: Answer| known.qualify(Question::Gil, answer).into_answer();
+    let known_part =
+        KnownPart { partial_reason: Some("The rest is not known.".to_owned()), ..KnownPart::default() };
+    let qualify = |answer: Answer| known_part.qualify(Question::Gil, answer).into_answer();
     let busy = AnswerCode::GilBusy.with("share", Value::Share(0.5)).with("period", Value::Seconds(60.0));
     let counted = Answer::measured(Verdict::Good, busy).value(30.0, "seconds");
-    let whole = KnownPart::default().qualify(Question::Gil, counted.clone()).into_answer();
-    assert_eq!(whole, counted);
-    let told = part(counted.clone());
-    assert_eq!(told.headline(), "The GIL was busy 50 % of the last 1 min. The rest is not known.");
-    assert_eq!((told.confidence, told.value), (Confidence::Estimated, counted.value));
+    let unqualified = KnownPart::default().qualify(Question::Gil, counted.clone()).into_answer();
+    assert_eq!(unqualified, counted);
+    let qualified = qualify(counted.clone());
+    assert_eq!(qualified.headline(), "The GIL was busy 50 % of the last 1 min. The rest is not known.");
+    assert_eq!((qualified.confidence, qualified.value), (Confidence::Estimated, counted.value));
     // The answer has no number that could be partial.
-    let nothing = Answer::not_collected(AnswerCode::EventLoopsNotMeasured);
-    assert_eq!(part(nothing.clone()), nothing);
+    let unanswered = Answer::not_collected(AnswerCode::EventLoopsNotMeasured);
+    assert_eq!(qualify(unanswered.clone()), unanswered);
 }
 
 #[test]

@@ -30,20 +30,20 @@ fn silent() -> ClusterNow {
 
 fn finished() -> Vec<Case> {
     use State::{Cancelled, Erred, Finished as Done, Lost, Running};
-    let shown = [Running, Done, Erred, Cancelled, Lost].map(|state| RunEvidence {
+    let evidence = [Running, Done, Erred, Cancelled, Lost].map(|state| ComputationEvidence {
         id: (ClusterId(1), ComputationId(Uuid::nil())),
         state,
         started_at: at(0),
         stopped_at: Some(at(5)),
     });
     let case = |states: &[(State, i64)], tasks, missing, partial, now: &ClusterNow, headline| {
-        let states = states.iter().zip(0..).map(|((state, count), second)| ComputationStates {
+        let states = states.iter().zip(0..).map(|((state, count), second)| ComputationStateCount {
             state: *state,
             count: *count,
             last_started_at: at(second),
         });
         let states: Vec<_> = states.collect();
-        let facts = FinishedFacts { states: &states, shown: &shown, tasks, missing, partial, now };
+        let facts = FinishedFacts { states: &states, evidence: &evidence, tasks, missing, partial, now };
         (Question::Finished, answer_finished(&facts), headline)
     };
     let of = |states: &[(State, i64)], now: &ClusterNow, headline| {
@@ -112,7 +112,8 @@ fn finished() -> Vec<Case> {
 
 fn exceptions() -> Vec<Case> {
     let none = no_exceptions();
-    let case = |facts: Exceptions<'_>, headline| (Question::Exceptions, answer_exceptions(&facts), headline);
+    let case =
+        |facts: ExceptionFacts<'_>, headline| (Question::Exceptions, answer_exceptions(&facts), headline);
     let of = |user: i64, dask: i64, unknown: i64, headline| {
         let counts = [(Origin::User, user), (Origin::Dask, dask), (Origin::Unknown, unknown)];
         let kinds = counts.into_iter().filter(|(_, count)| *count > 0).map(|(origin, count)| ErrorKind {
@@ -120,36 +121,36 @@ fn exceptions() -> Vec<Case> {
             group: None,
             exception_type: Some("E1".to_owned()).filter(|_| origin != Origin::Unknown),
             count,
-            of_origin: count,
+            origin_count: count,
         });
         let kinds: Vec<_> = kinds.collect();
-        let dead = [End::Memory, End::Unknown].map(|end| DeadWorker {
+        let dead_workers = [End::Memory, End::Unknown].map(|end| DeadWorker {
             id: (ClusterId(1), WorkerId(Uuid::nil())),
             name: "worker-7".to_owned(),
             end,
             processing: 2,
         });
-        case(Exceptions { kinds: &kinds, dead: &dead, ..none.clone() }, headline)
+        case(ExceptionFacts { kinds: &kinds, dead_workers: &dead_workers, ..none.clone() }, headline)
     };
     let kinds =
-        [ErrorKind { origin: Origin::Dask, group: None, exception_type: None, count: 1, of_origin: 1 }];
+        [ErrorKind { origin: Origin::Dask, group: None, exception_type: None, count: 1, origin_count: 1 }];
     let part = Some("The file holds a part.");
     vec![
         case(
-            Exceptions { tasks_succeeded: 0, partial: part, ..none.clone() },
+            ExceptionFacts { tasks_succeeded: 0, partial: part, ..none.clone() },
             "Whether tasks failed is not known. The file holds a part.",
         ),
         case(
-            Exceptions { tasks_succeeded: 1, ..none.clone() },
+            ExceptionFacts { tasks_succeeded: 1, ..none.clone() },
             "No exceptions: 0 tasks failed and 1 task succeeded.",
         ),
         case(
-            Exceptions { tasks_erred: 1, ..none.clone() },
+            ExceptionFacts { tasks_erred: 1, ..none.clone() },
             "1 task failed, but their exceptions are not stored, and none was withheld or dropped: it may be older than such data \
              is kept.",
         ),
         case(
-            Exceptions { dropped: 3, ..none.clone() },
+            ExceptionFacts { dropped: 3, ..none.clone() },
             "3 exceptions were recorded, but not stored, because there were more at once than its scheduler keeps.",
         ),
         of(4, 0, 0, "4 exceptions, all of the computations' own code."),
@@ -160,7 +161,7 @@ fn exceptions() -> Vec<Case> {
         of(4, 1, 2, "7 exceptions: 4 of the computations' own code, 1 of Dask itself, 2 of unknown cause."),
         of(0, 1, 2, "3 exceptions: 1 of Dask itself, 2 of unknown cause."),
         case(
-            Exceptions { kinds: &kinds, recorded: 2, ..none.clone() },
+            ExceptionFacts { kinds: &kinds, recorded: 2, ..none.clone() },
             "At least 1 exception, all of Dask itself. 1 more is not stored.",
         ),
     ]
@@ -177,7 +178,7 @@ fn costs() -> Vec<Case> {
     let used = Usage { thread_us: HOUR, idle_us: Some(HOUR / 4), ..Usage::default() };
     let case = |rates: &[Rate], days: &[i64], headline| {
         let days: BTreeMap<i64, Usage> = days.iter().map(|day| (*day, used)).collect();
-        (Question::Cost, cost(&RateCard::new(rates.to_vec()), &days), headline)
+        (Question::Cost, answer_cost(&RateCard::new(rates.to_vec()), &days), headline)
     };
     let both = [rate(2, "EUR"), rate(3, "USD")];
     vec![

@@ -1,4 +1,4 @@
-//! The life of one socket, from the upgrade to its close.
+//! The lifecycle of one socket, from the upgrade to its close.
 
 use std::{
     sync::{
@@ -74,9 +74,9 @@ pub(super) struct Client {
     /// The origin of the upgrade request.
     pub(super) origin: Origin,
     /// The credentials of the upgrade request.
-    pub(super) shown: Credentials,
+    pub(super) credentials: Credentials,
     /// The subprotocol. None if the client offered no supported one.
-    pub(super) dialect: Option<Subprotocol>,
+    pub(super) subprotocol: Option<Subprotocol>,
 }
 
 impl Client {
@@ -84,7 +84,7 @@ impl Client {
     pub(super) async fn serve(self, upgrade: OnUpgrade) {
         // The upgrade fails if the client disconnected before the response.
         let Ok(upgraded) = upgrade.await else { return };
-        let _counted = self.state.live.metrics().socket();
+        let _socket_count = self.state.live.metrics().track_socket();
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER)
             .write_buffer_size(WRITE_BUFFER)
@@ -92,11 +92,11 @@ impl Client {
             .max_frame_size(Some(MAX_MESSAGE));
         let io = TokioIo::new(upgraded);
         let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        let (patience, draining) = (self.state.timeouts, self.state.draining.clone());
+        let (timeouts, draining) = (self.state.timeouts, self.state.draining.clone());
         let conversation = async {
-            match self.dialect {
+            match self.subprotocol {
                 None => Close::Subprotocol,
-                Some(dialect) => self.converse(&mut socket, dialect).await,
+                Some(subprotocol) => self.run_protocol(&mut socket, subprotocol).await,
             }
         };
         let close = tokio::select! {
@@ -104,16 +104,17 @@ impl Client {
             () = draining.wait_for_shutdown() => Close::GoingAway,
         };
         // The timeout covers clients that take no more data.
-        let _ = OccupiedSlot::wait_for_client(timeout(patience.close_timeout, end(socket, close))).await;
+        let _ =
+            OccupiedSlot::wait_for_client(timeout(timeouts.close_timeout, close_socket(socket, close))).await;
     }
 
-    async fn converse(self, socket: &mut Socket, dialect: Subprotocol) -> Close {
-        let Self { state, origin, shown, .. } = self;
-        let init = timeout(state.timeouts.authentication_timeout, receive_init(socket, dialect));
+    async fn run_protocol(self, socket: &mut Socket, subprotocol: Subprotocol) -> Close {
+        let Self { state, origin, credentials, .. } = self;
+        let init = timeout(state.timeouts.authentication_timeout, receive_init(socket, subprotocol));
         let init = OccupiedSlot::wait_for_client(init).await;
         let init = init.unwrap_or(Err(Close::InitialisationTimeout));
-        let client = match init.and_then(|payload| Ok(shown.with(&payload)?)) {
-            Ok(credentials) => Arc::new(InitializedClient { state, origin, credentials, dialect }),
+        let client = match init.and_then(|payload| Ok(credentials.with(&payload)?)) {
+            Ok(credentials) => Arc::new(InitializedClient { state, origin, credentials, subprotocol }),
             Err(close) => return close,
         };
         // The session state lasts as long as the socket, and its end closes the socket.
@@ -127,21 +128,21 @@ impl Client {
         let (mut sink, mut stream) = socket.split();
         let (outbox, queue) = mpsc::channel(QUEUE);
         let unanswered = AtomicU32::new(0);
-        let heartbeat = client.state.timeouts.heartbeat;
+        let heartbeat = client.state.timeouts.heartbeat_interval;
         let conversation = MessageLoop { client, outbox, operations: Arc::default() };
         tokio::select! {
             close = conversation.listen(&mut stream, &unanswered) => close,
-            close = write_loop(&mut sink, queue, dialect, heartbeat, &unanswered) => close,
+            close = write_loop(&mut sink, queue, subprotocol, heartbeat, &unanswered) => close,
             end = session.wait_for_end() => end.into(),
         }
     }
 }
 
 /// Waits for the initialization of the connection, and returns its payload.
-async fn receive_init(socket: &mut Socket, dialect: Subprotocol) -> Result<Map<String, Value>, Close> {
+async fn receive_init(socket: &mut Socket, subprotocol: Subprotocol) -> Result<Map<String, Value>, Close> {
     loop {
-        let Some(text) = text(socket.next().await)? else { continue };
-        let answer = match dialect.decode(&text) {
+        let Some(text) = message_text(socket.next().await)? else { continue };
+        let reply = match subprotocol.decode(&text) {
             Ok(ClientMessage::Init(payload)) => return Ok(payload),
             Ok(ClientMessage::Ping(payload)) => Subprotocol::pong(payload),
             Ok(ClientMessage::Pong | ClientMessage::Stop { .. }) => continue,
@@ -149,7 +150,7 @@ async fn receive_init(socket: &mut Socket, dialect: Subprotocol) -> Result<Map<S
             Ok(ClientMessage::Terminate) => return Err(Close::Done),
             Err(DecodeError) => return Err(Close::Invalid),
         };
-        socket.send(Message::Text(answer)).await.map_err(|_| Close::Lost)?;
+        socket.send(Message::Text(reply)).await.map_err(|_| Close::Lost)?;
     }
 }
 
@@ -158,7 +159,7 @@ struct InitializedClient {
     state: AppState,
     origin: Origin,
     credentials: Credentials,
-    dialect: Subprotocol,
+    subprotocol: Subprotocol,
 }
 
 /// An item of the send queue.
@@ -183,7 +184,7 @@ impl MessageLoop {
     async fn listen(self, stream: &mut SplitStream<&mut Socket>, unanswered: &AtomicU32) -> Close {
         let mut tasks = JoinSet::new();
         loop {
-            let heard = tokio::select! {
+            let received = tokio::select! {
                 message = stream.next() => message,
                 Some(ended) = tasks.join_next() => match ended {
                     Err(error) if error.is_panic() => return Close::Failed,
@@ -193,48 +194,53 @@ impl MessageLoop {
             };
             // Any message shows that the client is alive.
             unanswered.store(0, Ordering::Relaxed);
-            let said = match text(heard) {
+            let decoded = match message_text(received) {
                 Ok(None) => continue,
-                Ok(Some(text)) => self.client.dialect.decode(&text).map(|said| (said, text.len())),
+                Ok(Some(text)) => self.client.subprotocol.decode(&text).map(|message| (message, text.len())),
                 Err(close) => return close,
             };
-            let Ok((said, bytes)) = said else { return Close::Invalid };
-            if let Err(close) = self.answer(said, bytes, &mut tasks).await {
+            let Ok((message, bytes)) = decoded else { return Close::Invalid };
+            if let Err(close) = self.handle_message(message, bytes, &mut tasks).await {
                 return close;
             }
         }
     }
 
     /// Handles a message of the client.
-    async fn answer(&self, said: ClientMessage, bytes: usize, tasks: &mut JoinSet<()>) -> Result<(), Close> {
-        let dialect = self.client.dialect;
-        let answer = match said {
+    async fn handle_message(
+        &self,
+        message: ClientMessage,
+        bytes: usize,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<(), Close> {
+        let subprotocol = self.client.subprotocol;
+        let reply = match message {
             ClientMessage::Init(_) => return Err(Close::TooManyInitialisations),
             ClientMessage::Terminate => return Err(Close::Done),
             ClientMessage::Pong => return Ok(()),
             ClientMessage::Ping(payload) => Subprotocol::pong(payload),
             ClientMessage::Stop { id } => {
-                if !self.operations.cancel(&id) || !dialect.confirms_stop() {
+                if !self.operations.cancel(&id) || !subprotocol.confirms_stop() {
                     return Ok(());
                 }
                 Subprotocol::completion(&id)
             }
-            ClientMessage::Start { id, parameters } => match self.operations.begin(&id, bytes) {
+            ClientMessage::Start { id, parameters } => match self.operations.start(&id, bytes) {
                 Ok(operation) => {
-                    let task = self.carry_out(Arc::clone(&operation), parameters);
+                    let task = self.run_operation(Arc::clone(&operation), parameters);
                     self.operations.set_task(&operation, tasks.spawn(task));
                     return Ok(());
                 }
                 Err(LimitError::Taken) => return Err(Close::IdentifierTaken),
-                Err(LimitError::Full) => dialect.refusal(&id, &[crowded()]),
+                Err(LimitError::Full) => subprotocol.refusal(&id, &[too_many_operations()]),
             },
         };
         // A client that takes no messages is not read either.
-        self.outbox.send(QueuedMessage::Message(answer)).await.map_err(|_| Close::Lost)
+        self.outbox.send(QueuedMessage::Message(reply)).await.map_err(|_| Close::Lost)
     }
 
     /// Executes an operation and sends its results.
-    fn carry_out(
+    fn run_operation(
         &self,
         operation: Arc<Operation>,
         parameters: Parameters,
@@ -242,11 +248,11 @@ impl MessageLoop {
         let (client, outbox) = (Arc::clone(&self.client), self.outbox.clone());
         let operations = Arc::clone(&self.operations);
         async move {
-            let last = client.results(&operation, parameters, &outbox).await;
+            let last = client.send_results(&operation, parameters, &outbox).await;
             // The client may have stopped the operation in the meantime, and then receives nothing more
             // of it.
             if operations.end(&operation) || matches!(last, QueuedMessage::Close(_)) {
-                // The send fails only if the socket is gone.
+                // The send fails only if the socket is closed.
                 let _ = outbox.send(last).await;
             }
         }
@@ -255,7 +261,7 @@ impl MessageLoop {
 
 impl InitializedClient {
     /// Sends the results of an operation as they arrive. Returns the last item to send.
-    async fn results(
+    async fn send_results(
         &self,
         operation: &Arc<Operation>,
         parameters: Parameters,
@@ -272,7 +278,7 @@ impl InitializedClient {
             Ok(Outcome::Subscription(mut subscription)) => loop {
                 match subscription.next().await {
                     // The next result is requested only after this one is queued. The send fails only if
-                    // the socket is gone.
+                    // the socket is closed.
                     SubscriptionItem::Payload(json) => {
                         let _ = outbox.send(QueuedMessage::Result(Arc::clone(operation), json)).await;
                     }
@@ -285,7 +291,7 @@ impl InitializedClient {
             Err(refusal) => refusal.into(),
         };
         QueuedMessage::Message(match rendered {
-            Rendered::Refused(errors) => self.dialect.refusal(operation.id(), &errors),
+            Rendered::Refused(errors) => self.subprotocol.refusal(operation.id(), &errors),
             Rendered::Executed(json) => {
                 let _ = outbox.send(QueuedMessage::Result(Arc::clone(operation), json.into())).await;
                 Subprotocol::completion(operation.id())
@@ -295,7 +301,7 @@ impl InitializedClient {
 }
 
 /// Returns the error of an operation beyond the limits of the socket.
-fn crowded() -> ServerError {
+fn too_many_operations() -> ServerError {
     let message = format!(
         "too many operations on one connection, at most {MAX_OPERATIONS} with {MAX_BYTES} bytes in total: \
          end some, or open another connection"
@@ -309,33 +315,33 @@ fn crowded() -> ServerError {
 async fn write_loop(
     sink: &mut SplitSink<&mut Socket, Message>,
     mut queue: mpsc::Receiver<QueuedMessage>,
-    dialect: Subprotocol,
+    subprotocol: Subprotocol,
     heartbeat: Duration,
     unanswered: &AtomicU32,
 ) -> Close {
-    let mut beats = interval_at(Instant::now() + heartbeat, heartbeat);
-    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut waiting = Vec::with_capacity(QUEUE);
+    let mut heartbeat_ticks = interval_at(Instant::now() + heartbeat, heartbeat);
+    heartbeat_ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut queued = Vec::with_capacity(QUEUE);
     loop {
         tokio::select! {
-            1.. = queue.recv_many(&mut waiting, QUEUE) => {}
-            _ = beats.tick() => {
+            1.. = queue.recv_many(&mut queued, QUEUE) => {}
+            _ = heartbeat_ticks.tick() => {
                 if unanswered.fetch_add(1, Ordering::Relaxed) >= MAX_MISSED_HEARTBEATS {
                     return Close::Lost;
                 }
-                let beat = dialect.heartbeat_message().map(Message::Text);
-                for message in beat.into_iter().chain([Message::Ping(Bytes::new())]) {
+                let heartbeat = subprotocol.heartbeat_message().map(Message::Text);
+                for message in heartbeat.into_iter().chain([Message::Ping(Bytes::new())]) {
                     if sink.feed(message).await.is_err() {
                         return Close::Lost;
                     }
                 }
             }
         }
-        for outgoing in waiting.drain(..) {
-            let text = match outgoing {
+        for message in queued.drain(..) {
+            let text = match message {
                 QueuedMessage::Message(text) => text,
-                QueuedMessage::Result(operation, json) if operation.is_wanted() => {
-                    dialect.next(operation.id(), &json)
+                QueuedMessage::Result(operation, json) if operation.is_active() => {
+                    subprotocol.next(operation.id(), &json)
                 }
                 QueuedMessage::Result(..) => continue,
                 QueuedMessage::Close(close) => return close,
@@ -352,7 +358,7 @@ async fn write_loop(
 }
 
 /// Returns the text of a message. Returns None for control frames.
-fn text(message: Option<Result<Message, tungstenite::Error>>) -> Result<Option<Utf8Bytes>, Close> {
+fn message_text(message: Option<Result<Message, tungstenite::Error>>) -> Result<Option<Utf8Bytes>, Close> {
     match message {
         Some(Ok(Message::Text(text))) => Ok(Some(text)),
         Some(Ok(Message::Binary(_))) => Err(Close::Invalid),
@@ -360,8 +366,8 @@ fn text(message: Option<Result<Message, tungstenite::Error>>) -> Result<Option<U
         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
         Some(Err(tungstenite::Error::Capacity(_))) => Err(Close::TooLarge),
         Some(Err(tungstenite::Error::Utf8(_))) => Err(Close::NotText),
-        Some(Err(tungstenite::Error::Protocol(wrong)))
-            if wrong != ProtocolError::ResetWithoutClosingHandshake =>
+        Some(Err(tungstenite::Error::Protocol(error)))
+            if error != ProtocolError::ResetWithoutClosingHandshake =>
         {
             Err(Close::NotFrames)
         }
@@ -370,7 +376,7 @@ fn text(message: Option<Result<Message, tungstenite::Error>>) -> Result<Option<U
 }
 
 /// Closes a socket with a close frame.
-async fn end(mut socket: Socket, close: Close) {
+async fn close_socket(mut socket: Socket, close: Close) {
     let Some(frame) = close.frame() else { return };
     if socket.close(Some(frame)).await.is_err() {
         return;
@@ -380,7 +386,7 @@ async fn end(mut socket: Socket, close: Close) {
     while let Some(Ok(_)) = socket.next().await {}
     let io = socket.get_mut();
     if io.shutdown().await.is_ok() {
-        let mut rest = vec![0; READ_BUFFER];
-        while io.read(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
+        let mut unread = vec![0; READ_BUFFER];
+        while io.read(&mut unread).await.is_ok_and(|bytes| bytes > 0) {}
     }
 }

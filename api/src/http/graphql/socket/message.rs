@@ -298,8 +298,9 @@ mod tests {
             serde_json::from_str(&Subprotocol::Transport.next(&id, b"{\"a\":1}")).expect("JSON");
         assert_eq!(message, json!({ "id": "\"\u{fffd}ä", "type": "next", "payload": { "a": 1 } }));
         let errors = [ServerError::new("no", None)];
-        let refusals = [Subprotocol::Transport, Subprotocol::Legacy]
-            .map(|dialect| serde_json::from_str::<Value>(&dialect.refusal("1", &errors)).expect("JSON"));
+        let refusals = [Subprotocol::Transport, Subprotocol::Legacy].map(|subprotocol| {
+            serde_json::from_str::<Value>(&subprotocol.refusal("1", &errors)).expect("JSON")
+        });
         let error = json!({ "message": "no" });
         assert_eq!(
             refusals,

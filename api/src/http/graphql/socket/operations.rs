@@ -57,23 +57,23 @@ impl Operation {
     }
 
     /// Returns true unless the client has stopped the operation.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         !self.is_stopped.load(Ordering::Relaxed)
     }
 }
 
 impl Operations {
     /// Starts an operation whose request message has this many bytes.
-    pub(super) fn begin(&self, id: &str, bytes: usize) -> Result<Arc<Operation>, LimitError> {
-        let Table { running, bytes: held } = &mut *self.table();
-        let (count, bytes_then) = (running.len(), *held + bytes);
-        let Entry::Vacant(place) = running.entry(id.into()) else { return Err(LimitError::Taken) };
-        if count >= MAX_OPERATIONS || bytes_then > MAX_BYTES {
+    pub(super) fn start(&self, id: &str, bytes: usize) -> Result<Arc<Operation>, LimitError> {
+        let Table { running, bytes: total_bytes } = &mut *self.table();
+        let (count, new_total) = (running.len(), *total_bytes + bytes);
+        let Entry::Vacant(entry) = running.entry(id.into()) else { return Err(LimitError::Taken) };
+        if count >= MAX_OPERATIONS || new_total > MAX_BYTES {
             return Err(LimitError::Full);
         }
-        let operation = Arc::new(Operation { id: place.key().clone(), is_stopped: AtomicBool::default() });
-        place.insert(Running { operation: Arc::clone(&operation), task: None, bytes });
-        *held = bytes_then;
+        let operation = Arc::new(Operation { id: entry.key().clone(), is_stopped: AtomicBool::default() });
+        entry.insert(Running { operation: Arc::clone(&operation), task: None, bytes });
+        *total_bytes = new_total;
         Ok(operation)
     }
 
@@ -91,12 +91,12 @@ impl Operations {
     /// it is notified.
     pub(super) fn end(&self, operation: &Arc<Operation>) -> bool {
         let mut table = self.table();
-        let is_it = |running: &Running| Arc::ptr_eq(&running.operation, operation);
-        let known = table.running.get(&operation.id).is_some_and(is_it);
-        if known {
+        let is_same = |running: &Running| Arc::ptr_eq(&running.operation, operation);
+        let is_running = table.running.get(&operation.id).is_some_and(is_same);
+        if is_running {
             table.remove(&operation.id);
         }
-        known
+        is_running
     }
 
     /// Stops an operation for the client. Returns true if one had this identifier.
@@ -129,15 +129,15 @@ mod tests {
     #[test]
     fn a_name_is_free_again_when_its_operation_is_over() {
         let operations = Operations::default();
-        let first = operations.begin("a", 1).expect("the first");
-        assert_eq!(operations.begin("a", 1).err(), Some(LimitError::Taken));
+        let first = operations.start("a", 1).expect("the first");
+        assert_eq!(operations.start("a", 1).err(), Some(LimitError::Taken));
         assert!(operations.end(&first) && !operations.end(&first));
-        let second = operations.begin("a", 1).expect("the second");
+        let second = operations.start("a", 1).expect("the second");
         assert!(operations.cancel("a") && !operations.cancel("a"));
-        assert!(first.is_wanted() && !second.is_wanted());
+        assert!(first.is_active() && !second.is_active());
         // The client is not notified of an operation that it stopped, however late it ends, and its end
         // does not affect the operation that now has its identifier.
-        let third = operations.begin("a", 1).expect("the third");
+        let third = operations.start("a", 1).expect("the third");
         assert!(!operations.end(&second));
         assert!(operations.end(&third));
     }
@@ -146,14 +146,14 @@ mod tests {
     fn they_are_bounded_in_number_and_in_what_they_hold() {
         let operations = Operations::default();
         for number in 0..MAX_OPERATIONS {
-            assert!(operations.begin(&number.to_string(), 1_000).is_ok());
+            assert!(operations.start(&number.to_string(), 1_000).is_ok());
         }
-        assert_eq!(operations.begin("one more", 1).err(), Some(LimitError::Full));
-        assert_eq!(operations.begin("7", 1).err(), Some(LimitError::Taken), "which is worse");
+        assert_eq!(operations.start("one more", 1).err(), Some(LimitError::Full));
+        assert_eq!(operations.start("7", 1).err(), Some(LimitError::Taken), "which is worse");
         assert!(operations.cancel("7"));
-        assert_eq!(operations.begin("7", MAX_BYTES).err(), Some(LimitError::Full));
-        assert!(operations.begin("7", MAX_BYTES - 199_000).is_ok());
+        assert_eq!(operations.start("7", MAX_BYTES).err(), Some(LimitError::Full));
+        assert!(operations.start("7", MAX_BYTES - 199_000).is_ok());
         assert!(operations.cancel("7"), "what it held is free");
-        assert!(operations.begin("7", MAX_BYTES - 199_000).is_ok());
+        assert!(operations.start("7", MAX_BYTES - 199_000).is_ok());
     }
 }

@@ -103,7 +103,7 @@ impl Dashboard {
         }
         let mut page = |name| {
             let forms = forms.remove(name).unwrap_or_default();
-            files.remove(name).map(|bytes| page(name, bytes, forms, base)).transpose()
+            files.remove(name).map(|bytes| build_page(name, bytes, forms, base)).transpose()
         };
         let index = page(INDEX)?.ok_or(DashboardError::NoPage)?;
         let graphiql = page(GRAPHIQL)?;
@@ -137,7 +137,7 @@ impl Dashboard {
 
 /// Returns a page with the server's own path in it. The compressed forms of the build do not fit a changed
 /// page.
-fn page(
+fn build_page(
     name: &'static str,
     page: Bytes,
     forms: Vec<(ContentCoding, Bytes)>,
@@ -160,9 +160,9 @@ fn read_files(
     prefix: &str,
     files: &mut HashMap<String, Bytes>,
 ) -> Result<(), DashboardError> {
-    let failed = |error| DashboardError::Read(directory.to_owned(), error);
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    let to_read_error = |error| DashboardError::Read(directory.to_owned(), error);
+    for entry in fs::read_dir(directory).map_err(to_read_error)? {
+        let path = entry.map_err(to_read_error)?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         let name = format!("{prefix}{name}");
         if path.is_dir() {

@@ -76,7 +76,9 @@ fn respond_with_page(state: &AppState, headers: &HeaderMap) -> Response {
         return problem.into_response();
     }
     index(state, headers).unwrap_or_else(|| {
-        let page = Page::new("Dashboard", absence(state)).status(StatusCode::NOT_FOUND).leading_home();
+        let page = Page::new("Dashboard", missing_dashboard_notice(state))
+            .status(StatusCode::NOT_FOUND)
+            .with_home_link();
         page.render(&state.site.base)
     })
 }
@@ -97,7 +99,7 @@ pub(crate) fn index(state: &AppState, headers: &HeaderMap) -> Option<Response> {
 }
 
 /// Returns a paragraph that says how to get the dashboard. Empty if the server has it.
-pub(crate) fn absence(state: &AppState) -> &'static str {
+pub(crate) fn missing_dashboard_notice(state: &AppState) -> &'static str {
     if state.site.dashboard.is_some() {
         return "";
     }
@@ -106,7 +108,7 @@ pub(crate) fn absence(state: &AppState) -> &'static str {
      again; or set <code>GALVO_DASHBOARD_DIR</code> to a build of it.</p>"
 }
 
-/// Scripts have the policy of the page too: that of a worker is its script's.
+/// Adds the page's security policy to a response. Scripts need it too: a worker has the policy of its script.
 fn with_policy(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     response
