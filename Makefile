@@ -7,7 +7,7 @@ help: ## this list
 run: ## build and serve on 127.0.0.1:8000 with the embedded store (PROFILE=release for speed)
 	@scripts/run.sh
 
-check: ## the checks before each commit: formatting, clippy and the Rust tests on SQLite
+check: ## the checks before each commit: formatting, clippy and most Rust tests, on SQLite
 	@scripts/check.sh
 
 test: ## start what the tests need and run every test

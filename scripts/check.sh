@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The checks before each commit: formatting, clippy, and the Rust tests on SQLite. `make lint` and `make test` check
-# everything else.
+# everything else, also the modules of tests that are left out below.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -10,7 +10,18 @@ if [[ -z ${GALVO_TEST_REDIS_URL:-} ]]; then
 fi
 step "cargo fmt" cargo fmt --all --check
 step "cargo clippy" cargo clippy --workspace --all-targets -- -D warnings
-step "Rust tests, on SQLite" \
-  env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast --lib --bins --tests
+# Tests also wait, so that more threads than processors are faster.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+unset GALVO_TEST_DATABASE_URL
+step "unit tests" cargo test --workspace --no-fail-fast --lib --bins
+# These modules try all fields, orders, roles or moments, or wait for time limits. They take half of the time.
+exhaustive=()
+for module in alert convergence coiled_list export::stream history hostile hostile_query in_place isolation::every_field \
+  listed paging role shares; do
+  [[ -e tests/it/${module//:://} || -e tests/it/${module//:://}.rs ]] || fail "tests/it has no module $module"
+  exhaustive+=(--skip "$module::")
+done
+step "integration tests, on SQLite, without the exhaustive ones" \
+  cargo test --package galvo-tests --no-fail-fast --tests -- "${exhaustive[@]}"
 print_times
 verdict

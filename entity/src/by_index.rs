@@ -40,7 +40,10 @@ pub struct Summary<Model: ModelTrait> {
 
 /// Decodes a nullable column. sea-orm formats an error for each null before it returns `None`, and many
 /// rows have more nulls than values.
-pub(crate) fn nullable<T: TryGetable>(row: &QueryResult, column: usize) -> Result<Option<T>, DbErr> {
+///
+/// # Errors
+/// Returns an error if the column has another type.
+pub fn nullable<T: TryGetable>(row: &QueryResult, column: usize) -> Result<Option<T>, DbErr> {
     let is_null = if let Some(row) = row.try_as_pg_row() {
         row.try_get_raw(column).is_ok_and(|value| value.is_null())
     } else if let Some(row) = row.try_as_sqlite_row() {

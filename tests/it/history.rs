@@ -273,8 +273,8 @@ async fn a_long_history_costs_what_a_short_one_does() {
         // The token, clusters, users and usage: 15 clusters by their ends and their rows, and 15 days
         // twice.
         ("statistics", statistics.as_str(), 4, 0, 60),
-        // Each row has a member and a user.
-        ("heat-map", heat_map.as_str(), 2, 15, 30),
+        // The token, the days, and their member with its user.
+        ("heat-map", heat_map.as_str(), 3, 15, 2),
         ("error groups", error_groups, 2, 10, 0),
         // The token and the page.
         ("computations", computations.as_str(), 2, 10, 0),

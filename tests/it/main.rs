@@ -113,6 +113,7 @@ mod token_request;
 mod traces;
 mod transport;
 mod usage;
+mod usage_field;
 mod usage_limit;
 mod work;
 mod worker;

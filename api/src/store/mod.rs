@@ -77,6 +77,7 @@ pub(crate) use core::statement_time::StatementStats;
 pub use core::system::SystemStore;
 pub use costs::cluster_cost::CostAtLeast;
 pub use costs::function_usage::{FunctionUsage, HourRange, PaidResources};
+pub use costs::usage_columns::UsageColumns;
 pub use costs::usage_day::AccountDay;
 pub(crate) use costs::usage_day::MAX_DUE;
 pub use costs::usage_filter::{DAY_LIMIT, UsageClusters};

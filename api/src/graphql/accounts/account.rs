@@ -102,6 +102,7 @@ impl Account {
     /// ten minutes if the account has very many clusters.
     async fn usage(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first day. Null for all days since the account was created.")] from: Option<
             Date,
         >,
@@ -115,7 +116,7 @@ impl Account {
         clusters: Option<ClusterFilter>,
     ) -> Result<Usage, ApiError> {
         let days = usage::day_range(from, to)?;
-        UsageScope::resolve(&self.0, days, clusters, None).await?.load(&self.0).await
+        UsageScope::resolve(&self.0, days, clusters, None).await?.load(&self.0, context).await
     }
 
     /// The account in figures: its clusters, its users, and the resources used.
@@ -144,6 +145,7 @@ impl Account {
     #[expect(clippy::too_many_arguments, reason = "they are the arguments of the field")]
     async fn usage_table(
         &self,
+        context: &Context<'_>,
         #[graphql(desc = "The first day.")] from: Date,
         #[graphql(desc = "The day after the last day.")] to: Date,
         #[graphql(
@@ -172,7 +174,8 @@ impl Account {
     ) -> NullOnError<InlineList<UsageRow>> {
         let table = async {
             let days = usage::day_range(Some(from), Some(to))?;
-            let arguments = TableArguments { days, clusters, by, tag_key, package };
+            let usage_columns = Usage::selected_columns(&context.look_ahead().field("usage"));
+            let arguments = TableArguments { days, clusters, by, tag_key, package, usage_columns };
             usage_table::load_usage_table(&self.0, arguments).await.map(InlineList)
         };
         Some(table.await)

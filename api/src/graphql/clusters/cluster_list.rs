@@ -1,6 +1,6 @@
 //! The list of clusters: its filter, its order, and the totals over all listed clusters.
 
-use async_graphql::{ComplexObject, Enum, ID, InputObject, InputType, Object, SimpleObject, Value};
+use async_graphql::{ComplexObject, Context, Enum, ID, InputObject, InputType, Object, SimpleObject, Value};
 use chrono::{DateTime, Utc};
 use entity::ids::ClusterId;
 
@@ -456,9 +456,9 @@ impl Totals {
     /// The resources that the clusters used over their whole lives, and their cost. Summed from the
     /// reported hours, which may lag behind the other totals by one report. One query may request it
     /// five times. Null, with the error code `BAD_USER_INPUT`, if there are more than 10,000 clusters.
-    async fn usage(&self) -> NullOnError<Usage> {
+    async fn usage(&self, context: &Context<'_>) -> NullOnError<Usage> {
         let ClusterListFields { scope, filter } = &self.list_fields;
-        let usage = async { UsageScope::from_hours(scope, filter.clone()).await?.load(scope).await };
+        let usage = async { UsageScope::from_hours(scope, filter.clone()).await?.load(scope, context).await };
         Some(usage.await)
     }
 }

@@ -1,6 +1,6 @@
 //! Summary figures of an account.
 
-use async_graphql::Object;
+use async_graphql::{Context, Object};
 
 use super::usage::{Usage, UsageScope, start_of_day};
 use crate::{
@@ -36,7 +36,7 @@ impl Statistics {
     }
 
     /// The usage of the clusters on these days, and its cost. As old as `Account.usage`.
-    async fn usage(&self) -> Result<Usage, ApiError> {
-        self.usage_scope.load(&self.scope).await
+    async fn usage(&self, context: &Context<'_>) -> Result<Usage, ApiError> {
+        self.usage_scope.load(&self.scope, context).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use async_graphql::{Object, SimpleObject};
+use async_graphql::{Context, Lookahead, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::ids::UserId;
 
@@ -20,7 +20,7 @@ use crate::{
             scope::{AccountScope, QuotaKind},
         },
     },
-    store::{self, DAY_LIMIT, HourRange, UsageClusters},
+    store::{self, DAY_LIMIT, HourRange, UsageClusters, UsageColumns},
 };
 
 /// The number of searches that a sum over the hours of selected clusters counts as.
@@ -42,6 +42,56 @@ impl Usage {
             sum += *usage;
         }
         Self { scope: scope.clone(), days, sum }
+    }
+
+    /// Returns the stored columns that the fields selected inside some fields of type `Usage` need.
+    pub(crate) fn selected_columns(usages: &Lookahead<'_>) -> UsageColumns {
+        let mut columns = UsageColumns::NONE;
+        for usage in usages.selection_fields() {
+            for field in usage.selection_set() {
+                columns = columns.union(columns_of_field(field.name()));
+            }
+        }
+        columns
+    }
+}
+
+/// Returns the stored columns that a field of [`Usage`] is computed from.
+fn columns_of_field(field: &str) -> UsageColumns {
+    const NONE: UsageColumns = UsageColumns::NONE;
+    match field {
+        "__typename" => NONE,
+        "threadSeconds" => UsageColumns { thread_us: true, ..NONE },
+        "unobservedSeconds" => UsageColumns { thread_us: true, unobserved_us: true, ..NONE },
+        "computeSeconds" => UsageColumns { compute_us: true, ..NONE },
+        "transferSeconds" => UsageColumns { transfer_us: true, ..NONE },
+        "workerSeconds" => UsageColumns { worker_us: true, ..NONE },
+        "memoryGibSeconds" => UsageColumns { memory_gib_us: true, ..NONE },
+        "spillSeconds" => UsageColumns { spill_us: true, ..NONE },
+        "utilization" => UsageColumns { thread_us: true, unobserved_us: true, compute_us: true, ..NONE },
+        // The other causes limit the idle time.
+        "idleSeconds" | "causes" => UsageColumns {
+            thread_us: true,
+            unobserved_us: true,
+            compute_us: true,
+            cpu_us: true,
+            noncpu_us: true,
+            serialize_us: true,
+            spill_us: true,
+            overhead_us: true,
+            failed_us: true,
+            idle_us: true,
+            ..NONE
+        },
+        "tasks" => UsageColumns { tasks: true, ..NONE },
+        "tasksErred" => UsageColumns { tasks_erred: true, ..NONE },
+        "retries" => UsageColumns { retries: true, ..NONE },
+        "errors" => UsageColumns { errors: true, ..NONE },
+        "bytes" => UsageColumns { bytes: true, ..NONE },
+        "spilledBytes" => UsageColumns { spilled_bytes: true, ..NONE },
+        "workers" => UsageColumns { workers: true, ..NONE },
+        // A sum of any column can be incomplete, and the basis of a rate decides what a cost depends on.
+        _ => UsageColumns::ALL,
     }
 }
 
@@ -268,9 +318,10 @@ impl UsageScope {
         Ok(Self { days, filter, clusters })
     }
 
-    /// Returns the usage.
-    pub(crate) async fn load(&self, scope: &AccountScope) -> Result<Usage, ApiError> {
-        Ok(Usage::from_days(scope, scope.store.usage_by_day(&self.clusters, self.days).await?))
+    /// Returns the usage, with the columns that the field of `context` selects.
+    pub(crate) async fn load(&self, scope: &AccountScope, context: &Context<'_>) -> Result<Usage, ApiError> {
+        let columns = Usage::selected_columns(&context.look_ahead());
+        Ok(Usage::from_days(scope, scope.store.usage_by_day(&self.clusters, self.days, columns).await?))
     }
 }
 

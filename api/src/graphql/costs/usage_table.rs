@@ -1,6 +1,6 @@
 //! The usage of an account as a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_graphql::{Enum, SimpleObject};
 use chrono::{DateTime, Datelike, Utc};
@@ -20,7 +20,7 @@ use crate::{
             scope::AccountScope,
         },
     },
-    store::{CellKey, FunctionCell, FunctionUsage, GroupBy, TagGrouping, UsageCell, UsageStep},
+    store::{CellKey, FunctionCell, FunctionUsage, GroupBy, TagGrouping, UsageCell, UsageColumns, UsageStep},
 };
 
 /// The maximum number of rows of a table.
@@ -69,6 +69,8 @@ pub(crate) struct TableArguments {
     pub(crate) by: Vec<UsageDimension>,
     pub(crate) tag_key: Option<String>,
     pub(crate) package: String,
+    /// The columns that the selected fields of `usage` need.
+    pub(crate) usage_columns: UsageColumns,
 }
 
 /// The usage in a period, of a user, a function, or another combination of dimensions. Days before
@@ -109,7 +111,7 @@ pub(crate) async fn load_usage_table(
     scope: &AccountScope,
     arguments: TableArguments,
 ) -> Result<Vec<UsageRow>, ApiError> {
-    let TableArguments { days, clusters, by, tag_key, package } = arguments;
+    let TableArguments { days, clusters, by, tag_key, package, usage_columns } = arguments;
     let invalid = |argument, reason| Err(ApiError::InvalidArgument { argument, reason });
     let has_dimension = |dimension| by.contains(&dimension);
     for (argument, text) in [("tagKey", tag_key.as_deref()), ("package", Some(package.as_str()))] {
@@ -155,7 +157,7 @@ pub(crate) async fn load_usage_table(
     let rows = if has_dimension(UsageDimension::Function) {
         function_rows(scope, days, grouping, period).await?
     } else {
-        usage_rows(scope, days, grouping, period).await?
+        usage_rows(scope, days, grouping, usage_columns, period).await?
     };
     match rows {
         Some(rows) if rows.len() <= MAX_ROWS => Ok(rows),
@@ -219,10 +221,11 @@ struct RowKey {
 }
 
 impl RowKey {
-    fn new(cell: &CellKey, period: Option<Period>, prefix: Option<&str>) -> Self {
+    fn new(cell: &CellKey, members: &Members, period: Option<Period>, prefix: Option<&str>) -> Self {
+        let user = cell.user_id.and_then(|id| members.get(&id));
         Self {
             hours: cell.time.and_then(|time| Some(period?.hours_of_period(time))),
-            user_name: cell.user.as_ref().map(|user| user.name.clone()),
+            user_name: user.map(|user| user.name.clone()),
             user_id: cell.user_id,
             tag: cell.tag.clone(),
             version: cell.version.clone(),
@@ -230,7 +233,8 @@ impl RowKey {
         }
     }
 
-    fn empty_row(&self, scope: &AccountScope, user: Option<user::Model>) -> UsageRow {
+    fn empty_row(&self, scope: &AccountScope, members: &Members) -> UsageRow {
+        let user = self.user_id.and_then(|id| members.get(&id)).cloned();
         let start = |hour: i64| DateTime::from_timestamp(hour * 3600, 0);
         UsageRow {
             start: self.hours.and_then(|(from, _)| start(from)),
@@ -249,9 +253,19 @@ impl RowKey {
 /// The sums of a row.
 #[derive(Default)]
 struct UsageSum {
-    user: Option<user::Model>,
     clusters: i64,
     days: BTreeMap<i64, usage::Usage>,
+}
+
+/// The members of the account among the users of a table.
+type Members = HashMap<UserId, user::Model>;
+
+async fn load_members<'a>(
+    scope: &AccountScope,
+    cells: impl Iterator<Item = &'a CellKey>,
+) -> Result<Members, ApiError> {
+    let users: HashSet<UserId> = cells.filter_map(|cell| cell.user_id).collect();
+    Ok(scope.loader.load_many(users).await?)
 }
 
 /// Returns the rows; `None` if they would be summed from too many cells.
@@ -259,19 +273,20 @@ async fn usage_rows(
     scope: &AccountScope,
     days: (i64, i64),
     grouping: GroupBy,
+    usage_columns: UsageColumns,
     period: Option<Period>,
 ) -> Result<Option<Vec<UsageRow>>, ApiError> {
-    let cells = scope.store.usage_cells(days, &grouping, MAX_CELLS + 1).await?;
+    let cells = scope.store.usage_cells(days, &grouping, usage_columns, MAX_CELLS + 1).await?;
     if cells.len() as u64 > MAX_CELLS {
         return Ok(None);
     }
+    let members = load_members(scope, cells.iter().map(|cell| &cell.at)).await?;
     let mut rows: BTreeMap<RowKey, UsageSum> = BTreeMap::new();
     for UsageCell { at, clusters, usage } in cells {
-        let row = rows.entry(RowKey::new(&at, period, None)).or_default();
+        let row = rows.entry(RowKey::new(&at, &members, period, None)).or_default();
         let cells_per_day = if grouping.step == UsageStep::Hour { 24 } else { 1 };
         *row.days.entry(at.time.unwrap_or_default() / cells_per_day).or_default() += usage;
         row.clusters += clusters;
-        row.user = at.user;
     }
     let has_counts = matches!(period, Some(Period::Hour | Period::Day));
     Ok(Some(
@@ -279,7 +294,7 @@ async fn usage_rows(
             .map(|(key, row)| UsageRow {
                 clusters: has_counts.then_some(BigInt(row.clusters)),
                 usage: Some(Inline(Usage::from_days(scope, row.days))),
-                ..key.empty_row(scope, row.user)
+                ..key.empty_row(scope, &members)
             })
             .collect(),
     ))
@@ -298,20 +313,20 @@ async fn function_rows(
     if cells.len() as u64 > MAX_CELLS {
         return Ok(None);
     }
-    let mut rows: BTreeMap<RowKey, (Option<user::Model>, Option<FunctionUsage>)> = BTreeMap::new();
+    let members = load_members(scope, cells.iter().map(|cell| &cell.at)).await?;
+    let mut rows: BTreeMap<RowKey, Option<FunctionUsage>> = BTreeMap::new();
     for FunctionCell { at, usage } in cells {
-        let (user, sum) = rows.entry(RowKey::new(&at, period, Some(&usage.prefix))).or_default();
+        let sum = rows.entry(RowKey::new(&at, &members, period, Some(&usage.prefix))).or_default();
         *sum = Some(match sum.take() {
             None => usage,
             Some(sum) => sum.add_usage(&usage),
         });
-        *user = at.user;
     }
     Ok(Some(
         rows.into_iter()
-            .map(|(key, (user, usage))| UsageRow {
+            .map(|(key, usage)| UsageRow {
                 function: usage.map(|usage| Inline(usage.into())),
-                ..key.empty_row(scope, user)
+                ..key.empty_row(scope, &members)
             })
             .collect(),
     ))

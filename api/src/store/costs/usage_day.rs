@@ -23,7 +23,8 @@ use uuid::Uuid;
 
 use super::{
     function_usage::FUNCTION_SUMS,
-    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, cut_days, cut_hours, sum_of},
+    usage_columns::UsageColumns,
+    usage_hour::{DAY, DAY_HOURS, cut_days, cut_hours, sum_of},
 };
 use crate::{
     domain::usage::Usage,
@@ -161,7 +162,8 @@ async fn fold(
     let mut days = hours_by_user("usage_hours", account_id, day, backend);
     days.expr_as(clusters, "clusters").expr_as(cut_hours("hours").gt(0), "is_cut");
     let keys = ["account_id", "day", "user_id", "clusters", "is_cut"];
-    insert_sums(transaction, "usage_days", &keys, days, &SUMS).await?;
+    let sums: Vec<_> = UsageColumns::ALL.names().collect();
+    insert_sums(transaction, "usage_days", &keys, days, &sums).await?;
 
     let mut functions = hours_by_user("function_usage_hours", account_id, day, backend);
     functions.column(("hours", "prefix")).group_by_col(("hours", "prefix"));
@@ -204,7 +206,7 @@ async fn insert_sums(
     table: &'static str,
     keys: &[&'static str],
     mut select: SelectStatement,
-    sums: &'static [&'static str],
+    sums: &[&'static str],
 ) -> Result<(), StoreError> {
     for column in sums {
         select.expr_as(sum_of(transaction.get_database_backend(), ("hours", *column)), *column);
@@ -220,32 +222,24 @@ async fn insert_sums(
     Ok(())
 }
 
-#[derive(Debug, FromQueryResult)]
-struct DayRow {
-    day: i64,
-    #[sea_orm(nested)]
-    sums: Sums,
-}
-
 impl AccountStore {
-    /// Returns the account's usage by day, from the day `from` to before `to`.
+    /// Returns some columns of the account's usage by day, from the day `from` to before `to`.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.usage_day.days", skip_all)]
-    pub async fn usage_days(&self, (from, to): (i64, i64)) -> Result<BTreeMap<i64, Usage>, StoreError> {
-        let mut select = self
+    pub async fn usage_days(
+        &self,
+        (from, to): (i64, i64),
+        columns: UsageColumns,
+    ) -> Result<BTreeMap<i64, Usage>, StoreError> {
+        let select = self
             .select::<Entity>()
             .select_only()
             .column(Column::Day)
             .filter(Column::Day.gte(from))
             .filter(Column::Day.lt(to))
             .group_by(Column::Day);
-        for column in SUMS {
-            select = select.expr_as(sum_of(self.backend(), column), column);
-        }
-        select = select.expr_as(cut_days(), "cut_rows");
-        let rows: Vec<DayRow> = select.into_model().all(&self.read_executor()).await?;
-        Ok(rows.into_iter().map(|row| (row.day, row.sums.into())).collect())
+        self.read_days(select, columns, cut_days()).await
     }
 }

@@ -10,12 +10,15 @@ use entity::{
     usage_hour::{Column, Entity},
 };
 use sea_orm::{
-    ColumnTrait, FromQueryResult, QueryFilter, QuerySelect, QueryTrait, Select,
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryResult, QuerySelect, QueryTrait, Select,
     sea_query::{Expr, ExprTrait, Func, SelectStatement},
 };
 use uuid::Uuid;
 
-use super::usage_hour::{DAY, DAY_HOURS, SUMS, Sums, cut_days, cut_hours, sum_of};
+use super::{
+    usage_columns::UsageColumns,
+    usage_hour::{DAY, DAY_HOURS, cut_days, cut_hours, sum_of},
+};
 use crate::{
     domain::usage::Usage,
     store::{
@@ -74,13 +77,6 @@ impl UsageClusters {
     }
 }
 
-#[derive(Debug, FromQueryResult)]
-struct DayRow {
-    day: i64,
-    #[sea_orm(nested)]
-    sums: Sums,
-}
-
 impl AccountStore {
     /// Refuses a selection of too many clusters. `days` is a range of days, the last one exclusive.
     ///
@@ -104,8 +100,8 @@ impl AccountStore {
         Ok(())
     }
 
-    /// Returns the usage of selected clusters by day (UTC), from the day `from` to before `to`. The selection
-    /// must have passed [`Self::check_usage_clusters`].
+    /// Returns some columns of the usage of selected clusters by day (UTC), from the day `from` to before
+    /// `to`. The selection must have passed [`Self::check_usage_clusters`].
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -114,23 +110,21 @@ impl AccountStore {
         &self,
         clusters: &UsageClusters,
         days: (i64, i64),
+        columns: UsageColumns,
     ) -> Result<BTreeMap<i64, Usage>, StoreError> {
         if let Some(filter) = clusters.filter_of_hours() {
             let day = Expr::cust(DAY);
-            let mut select = self
+            let select = self
                 .select::<Entity>()
                 .select_only()
                 .expr_as(day.clone(), "day")
                 .filter(hours_in(Expr::col(Column::Hour), days))
                 .filter(Column::ClusterId.in_subquery(self.passing_ids(filter, days)))
                 .group_by(day);
-            for column in SUMS {
-                select = select.expr_as(sum_of(self.backend(), column), column);
-            }
-            return self.read_days(select.expr_as(cut_hours("usage_hours"), "cut_rows")).await;
+            return self.read_days(select, columns, cut_hours("usage_hours")).await;
         }
-        let Some(users) = clusters.users() else { return self.usage_days(days).await };
-        let mut select = self
+        let Some(users) = clusters.users() else { return self.usage_days(days, columns).await };
+        let select = self
             .select::<usage_day::Entity>()
             .select_only()
             .column(usage_day::Column::Day)
@@ -138,18 +132,24 @@ impl AccountStore {
             .filter(usage_day::Column::Day.lt(days.1))
             .filter(usage_day::Column::UserId.is_one_of(users.iter().copied()))
             .group_by(usage_day::Column::Day);
-        for column in SUMS {
-            select = select.expr_as(sum_of(self.backend(), column), column);
-        }
-        self.read_days(select.expr_as(cut_days(), "cut_rows")).await
+        self.read_days(select, columns, cut_days()).await
     }
 
-    async fn read_days<E: sea_orm::EntityTrait>(
+    /// Reads the sums of some columns for each row of a statement that selects and groups by days.
+    /// `cut_rows` is the expression for the number of rows with a clamped value.
+    pub(crate) async fn read_days<E: EntityTrait>(
         &self,
-        select: Select<E>,
+        mut select: Select<E>,
+        columns: UsageColumns,
+        cut_rows: Expr,
     ) -> Result<BTreeMap<i64, Usage>, StoreError> {
-        let rows: Vec<DayRow> = select.into_model().all(&self.read_executor()).await?;
-        Ok(rows.into_iter().map(|row| (row.day, row.sums.into())).collect())
+        for column in columns.names() {
+            select = select.expr_as(sum_of(self.backend(), column), column);
+        }
+        select = select.expr_as(cut_rows, "cut_rows");
+        let rows = self.read_executor().query_all_raw(select.build(self.backend())).await?;
+        let decode = |row: &QueryResult| Ok((row.try_get_by_index(0)?, columns.decode(row, &mut (1..))?));
+        rows.iter().map(decode).collect()
     }
 
     /// Returns the number of users whose selected clusters used anything from the day `from` to before `to`.

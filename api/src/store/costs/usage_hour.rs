@@ -8,10 +8,11 @@ use entity::{
     usage_hour::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, DatabaseBackend, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, ConnectionTrait, DatabaseBackend, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Expr, ExprTrait, Func, IntoColumnRef},
 };
 
+use super::usage_columns::UsageColumns;
 use crate::{
     domain::{
         report::{FunctionUsageReport, UsageReport},
@@ -27,94 +28,6 @@ pub(crate) const DAY_HOURS: i64 = 24;
 /// The SQL expression for the day of an hour. It is text, because PostgreSQL treats two bound values as
 /// different and would not group by the expression.
 pub(crate) const DAY: &str = "hour / 24";
-
-/// The usage columns, which the tables of hours and days share.
-pub(crate) const SUMS: [&str; 20] = [
-    "thread_us",
-    "unobserved_us",
-    "worker_us",
-    "memory_gib_us",
-    "compute_us",
-    "transfer_us",
-    "cpu_us",
-    "noncpu_us",
-    "serialize_us",
-    "spill_us",
-    "overhead_us",
-    "failed_us",
-    "idle_us",
-    "tasks",
-    "tasks_erred",
-    "retries",
-    "errors",
-    "bytes",
-    "spilled_bytes",
-    "workers",
-];
-
-/// Builds a [`Usage`] from a row with these columns.
-macro_rules! usage_of {
-    ($row:expr) => {{
-        let row = $row;
-        Usage {
-            thread_us: row.thread_us,
-            unobserved_us: row.unobserved_us,
-            worker_us: row.worker_us,
-            memory_gib_us: row.memory_gib_us,
-            compute_us: row.compute_us,
-            transfer_us: row.transfer_us,
-            cpu_us: row.cpu_us,
-            noncpu_us: row.noncpu_us,
-            serialize_us: row.serialize_us,
-            spill_us: row.spill_us,
-            overhead_us: row.overhead_us,
-            failed_us: row.failed_us,
-            idle_us: row.idle_us,
-            tasks: row.tasks,
-            tasks_erred: row.tasks_erred,
-            retries: row.retries,
-            errors: row.errors,
-            bytes: row.bytes,
-            spilled_bytes: row.spilled_bytes,
-            workers: row.workers,
-            is_cut: false,
-        }
-    }};
-}
-
-/// The usage columns as a statement sums them.
-#[derive(Debug, FromQueryResult)]
-pub(crate) struct Sums {
-    thread_us: i64,
-    unobserved_us: i64,
-    worker_us: i64,
-    memory_gib_us: i64,
-    compute_us: i64,
-    transfer_us: i64,
-    cpu_us: Option<i64>,
-    noncpu_us: Option<i64>,
-    serialize_us: Option<i64>,
-    spill_us: Option<i64>,
-    overhead_us: Option<i64>,
-    failed_us: Option<i64>,
-    idle_us: Option<i64>,
-    tasks: i64,
-    tasks_erred: i64,
-    retries: i64,
-    errors: i64,
-    bytes: i64,
-    spilled_bytes: i64,
-    workers: i64,
-    /// More than 0 if a value of one of the rows was clamped.
-    cut_rows: i64,
-}
-
-impl From<Sums> for Usage {
-    fn from(sums: Sums) -> Self {
-        let is_cut = sums.cut_rows > 0;
-        Usage { is_cut, ..usage_of!(sums) }.mark_saturated()
-    }
-}
 
 /// Returns the sum of a column as a 64-bit integer, which PostgreSQL would widen. A sum that exceeds the
 /// type becomes the largest integer.
@@ -157,14 +70,6 @@ pub(crate) fn cut_day() -> Expr {
     Expr::cust("CAST(CASE WHEN usage_days.is_cut THEN 1 ELSE 0 END AS bigint)")
 }
 
-#[derive(Debug, FromQueryResult)]
-struct ClusterDay {
-    cluster_id: ClusterId,
-    day: i64,
-    #[sea_orm(nested)]
-    sums: Sums,
-}
-
 impl AccountStore {
     /// Returns the usage of each cluster by day (UTC). Clusters that never reported usage are missing
     /// from the map.
@@ -185,14 +90,15 @@ impl AccountStore {
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(day);
-        for column in SUMS {
+        for column in UsageColumns::ALL.names() {
             select = select.expr_as(sum_of(self.backend(), column), column);
         }
         select = select.expr_as(cut_hours("usage_hours"), "cut_rows");
-        let rows: Vec<ClusterDay> = select.into_model().all(&self.read_executor()).await?;
         let mut usage_by_cluster: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
-        for row in rows {
-            usage_by_cluster.entry(row.cluster_id).or_default().insert(row.day, row.sums.into());
+        for row in self.read_executor().query_all_raw(select.build(self.backend())).await? {
+            let (cluster, day) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
+            let usage = UsageColumns::ALL.decode(&row, &mut (2..))?;
+            usage_by_cluster.entry(cluster).or_default().insert(day, usage);
         }
         Ok(usage_by_cluster)
     }
@@ -251,13 +157,7 @@ impl AccountStore {
             .limit(limit)
             .all(&self.read_executor())
             .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| {
-                let is_cut = row.is_cut || row.reported_compute_us.is_some();
-                (row.cluster_id, row.hour, Usage { is_cut, ..usage_of!(&row) })
-            })
-            .collect())
+        Ok(rows.iter().map(|row| (row.cluster_id, row.hour, row.into())).collect())
     }
 
     /// Upserts the usage hours of a report. Their days become due for folding again.

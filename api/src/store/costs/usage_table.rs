@@ -4,19 +4,23 @@
 //! Daily sums are kept by user only. Groupings by a property of single clusters, a tag or a version,
 //! groupings by hour, and filters of clusters read the hourly rows.
 
+use std::ops::RangeFrom;
+
 use entity::{
-    AccountOwned, Timestamp, function_usage_day, function_usage_hour, ids::UserId, usage_day, usage_hour,
-    user::Model as User,
+    AccountOwned, by_index::nullable, function_usage_day, function_usage_hour, ids::UserId, usage_day,
+    usage_hour,
 };
 use sea_orm::{
-    DatabaseBackend, FromQueryResult, JoinType, QueryFilter, QuerySelect, Select,
+    ConnectionTrait, DatabaseBackend, DbErr, FromQueryResult, JoinType, QueryFilter, QueryResult,
+    QuerySelect, QueryTrait, Select,
     sea_query::{Expr, ExprTrait, Func, Query},
 };
 
 use super::{
     function_usage::{FUNCTION_SUMS, FunctionUsage},
+    usage_columns::UsageColumns,
     usage_filter::UsageClusters,
-    usage_hour::{DAY, DAY_HOURS, SUMS, Sums, cut_day, cut_days, cut_hours, sum_of},
+    usage_hour::{DAY, DAY_HOURS, cut_day, cut_days, cut_hours, sum_of},
 };
 use crate::{
     domain::{tag::Tag, usage::Usage},
@@ -112,8 +116,6 @@ pub struct CellKey {
     /// The user of the clusters. `None` if the table is not grouped by user, and for clusters whose user
     /// was deleted.
     pub user_id: Option<UserId>,
-    /// The same user. `None` unless the user is a member now.
-    pub user: Option<User>,
     /// The tag. `None` if the table is not grouped by tag, and for clusters without a tag.
     pub tag: Option<Tag>,
     /// The version. `None` if the table is not grouped by version, and if it is unknown.
@@ -141,50 +143,26 @@ pub struct FunctionCell {
     pub usage: FunctionUsage,
 }
 
-#[derive(FromQueryResult)]
-struct CellKeyRow {
-    time: Option<i64>,
-    user_id: Option<UserId>,
-    user_name: Option<String>,
-    user_created_at: Option<Timestamp>,
-    tag_key: Option<String>,
-    tag_value: Option<String>,
-    version: Option<String>,
-}
-
-#[derive(FromQueryResult)]
-struct UsageRow {
-    #[sea_orm(nested)]
-    at: CellKeyRow,
-    clusters: i64,
-    #[sea_orm(nested)]
-    sums: Sums,
-}
-
-#[derive(FromQueryResult)]
-struct FunctionRow {
-    #[sea_orm(nested)]
-    at: CellKeyRow,
-    #[sea_orm(nested)]
-    usage: FunctionUsage,
-}
-
-impl From<CellKeyRow> for CellKey {
-    fn from(row: CellKeyRow) -> Self {
-        let CellKeyRow { time, user_id, user_name, user_created_at, tag_key, tag_value, version } = row;
-        let user_id = user_id.filter(|user| !user.0.is_nil());
-        let user = match (user_id, user_name, user_created_at) {
-            (Some(id), Some(name), Some(created_at)) => Some(User { id, name, created_at }),
-            _ => None,
-        };
-        let tag = tag_key.zip(tag_value).map(|(key, value)| Tag::stored(key, value));
-        Self { time, user_id, user, tag, version }
+impl CellKey {
+    /// Decodes the coordinates from the first columns of a row.
+    fn decode(row: &QueryResult, columns: &mut RangeFrom<usize>) -> Result<Self, DbErr> {
+        // The range is endless.
+        let mut next_column = || columns.next().unwrap_or(usize::MAX);
+        let time = nullable(row, next_column())?;
+        let user_id: Option<UserId> = nullable(row, next_column())?;
+        let (key, value) = (nullable(row, next_column())?, nullable(row, next_column())?);
+        Ok(Self {
+            time,
+            user_id: user_id.filter(|user| !user.0.is_nil()),
+            tag: Option::zip(key, value).map(|(key, value)| Tag::stored(key, value)),
+            version: nullable(row, next_column())?,
+        })
     }
 }
 
 impl AccountStore {
-    /// Returns the account's usage from the day `from` to before `to`, in no particular order, at most
-    /// `limit` cells.
+    /// Returns some columns of the account's usage from the day `from` to before `to`, in no particular
+    /// order, at most `limit` cells.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
@@ -193,25 +171,30 @@ impl AccountStore {
         &self,
         days: (i64, i64),
         grouping: &GroupBy,
+        usage_columns: UsageColumns,
         limit: u64,
     ) -> Result<Vec<UsageCell>, StoreError> {
-        let rows: Vec<UsageRow> = if grouping.needs_hourly_rows() {
+        let names: Vec<_> = usage_columns.names().collect();
+        let statement = if grouping.needs_hourly_rows() {
             let clusters = Expr::col(("usage_hours", "cluster_id")).count_distinct();
             let cells = self.cells::<usage_hour::Entity>("usage_hours", days, grouping);
-            let select = select_sums(cells, self.backend(), "usage_hours", grouping, &SUMS)
+            let select = select_sums(cells, self.backend(), "usage_hours", grouping, &names)
                 .expr_as(grouping.cut_rows(), "cut_rows");
-            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
+            select.expr_as(clusters, "clusters").limit(limit).build(self.backend())
         } else {
             let clusters = grouping.sum(self.backend(), ("usage_days", "clusters"));
             let cells = self.cells::<usage_day::Entity>("usage_days", days, grouping);
-            let select = select_sums(cells, self.backend(), "usage_days", grouping, &SUMS)
+            let select = select_sums(cells, self.backend(), "usage_days", grouping, &names)
                 .expr_as(grouping.cut_rows(), "cut_rows");
-            select.expr_as(clusters, "clusters").limit(limit).into_model().all(&self.read_executor()).await?
+            select.expr_as(clusters, "clusters").limit(limit).build(self.backend())
         };
-        let cells = rows.into_iter();
-        Ok(cells
-            .map(|row| UsageCell { at: row.at.into(), clusters: row.clusters, usage: row.sums.into() })
-            .collect())
+        let decode = |row: &QueryResult| {
+            let mut columns = 0..;
+            let at = CellKey::decode(row, &mut columns)?;
+            let usage = usage_columns.decode(row, &mut columns)?;
+            Ok(UsageCell { at, usage, clusters: row.try_get_by_index(columns.start)? })
+        };
+        self.read_executor().query_all_raw(statement).await?.iter().map(decode).collect()
     }
 
     /// Returns the same by function: each prefix of a cell is a cell of its own.
@@ -225,24 +208,20 @@ impl AccountStore {
         grouping: &GroupBy,
         limit: u64,
     ) -> Result<Vec<FunctionCell>, StoreError> {
-        let rows: Vec<FunctionRow> = if grouping.needs_hourly_rows() {
+        let statement = if grouping.needs_hourly_rows() {
             let table = "function_usage_hours";
             let select = self.cells::<function_usage_hour::Entity>(table, days, grouping);
-            group_by_prefix(select, self.backend(), table, grouping)
-                .limit(limit)
-                .into_model()
-                .all(&self.read_executor())
-                .await?
+            group_by_prefix(select, self.backend(), table, grouping).limit(limit).build(self.backend())
         } else {
             let table = "function_usage_days";
             let select = self.cells::<function_usage_day::Entity>(table, days, grouping);
-            group_by_prefix(select, self.backend(), table, grouping)
-                .limit(limit)
-                .into_model()
-                .all(&self.read_executor())
-                .await?
+            group_by_prefix(select, self.backend(), table, grouping).limit(limit).build(self.backend())
         };
-        Ok(rows.into_iter().map(|row| FunctionCell { at: row.at.into(), usage: row.usage }).collect())
+        let decode = |row: &QueryResult| {
+            let at = CellKey::decode(row, &mut (0..))?;
+            Ok(FunctionCell { at, usage: FunctionUsage::from_query_result(row, "")? })
+        };
+        self.read_executor().query_all_raw(statement).await?.iter().map(decode).collect()
     }
 
     /// Selects the grouped rows of a usage table with their coordinates. The caller adds the sums.
@@ -328,28 +307,9 @@ fn user_column(table: &'static str, grouping: &GroupBy) -> (&'static str, &'stat
     if grouping.needs_hourly_rows() { ("clusters", "user_id") } else { (table, "user_id") }
 }
 
-fn group_by_user<E: AccountOwned>(
-    mut select: Select<E>,
-    table: &'static str,
-    grouping: &GroupBy,
-) -> Select<E> {
-    let names = ["user_id", "user_name", "user_created_at"];
-    if !grouping.user {
-        return names.into_iter().fold(select, |select, name| grouping.group_by_column(select, name, None));
-    }
-    let user = user_column(table, grouping);
-    // The join goes through the membership, so that the names of former members are not revealed.
-    let is_membership_of_user = Expr::col(("memberships", "account_id"))
-        .equals((table, "account_id"))
-        .and(Expr::col(("memberships", "user_id")).equals(user));
-    let is_user_of_membership = Expr::col(("users", "id")).equals(("memberships", "user_id"));
-    QuerySelect::query(&mut select)
-        .left_join("memberships", is_membership_of_user)
-        .left_join("users", is_user_of_membership);
-    let columns = [user, ("users", "name"), ("users", "created_at")];
-    names.into_iter().zip(columns).fold(select, |select, (name, column)| {
-        grouping.group_by_column(select, name, Some(Expr::col(column)))
-    })
+fn group_by_user<E: AccountOwned>(select: Select<E>, table: &'static str, grouping: &GroupBy) -> Select<E> {
+    let user = grouping.user.then(|| Expr::col(user_column(table, grouping)));
+    grouping.group_by_column(select, "user_id", user)
 }
 
 fn group_by_tag<E: AccountOwned>(
