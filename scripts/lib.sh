@@ -151,7 +151,7 @@ need_build_tools() {
   fi
   if ((${#missing[@]} == 0)); then return; fi
   # Without these, the server is built without the dashboard.
-  if ! node_builds_dashboard && ! (find_python "${NODE_PYTHONS[@]}") >/dev/null 2>&1; then
+  if ! node_is_at_least "$DASHBOARD_NODE" && ! (find_python "${NODE_PYTHONS[@]}") >/dev/null 2>&1; then
     missing+=("for the dashboard, Node.js 20.19 or newer, or Python 3.9 or newer with its venv module to get it")
   fi
   fail "this machine cannot build Galvo. Install this, then try again:$(printf '\n  - %s' "${missing[@]}")"
@@ -203,10 +203,10 @@ python_env() {
   echo "$dir/bin/python"
 }
 
-# use_node: puts Node.js and npm on PATH: those of the system, or if they are missing or too old to build the
-# dashboard, those of a Python package.
+# use_node [VERSION]: puts Node.js and npm on PATH: those of the system, or if they are missing or older than the version,
+# those of a Python package. Without a version, they have to build the dashboard.
 use_node() {
-  if node_builds_dashboard; then return; fi
+  if node_is_at_least "${1:-$DASHBOARD_NODE}"; then return; fi
   local interpreter python package
   interpreter=$(find_python "${NODE_PYTHONS[@]}") || return
   python=$(python_env node "$interpreter" -r scripts/requirements-node.txt) || return
@@ -220,17 +220,21 @@ use_node() {
     >.venv/node/programs/npm
   chmod +x .venv/node/programs/npm
   export PATH=$root/.venv/node/programs:$PATH
-  node_builds_dashboard
+  node_is_at_least "${1:-$DASHBOARD_NODE}"
 }
 
 # need_node: the same, and fails if there is none.
 need_node() { use_node || fail "there is no Node.js 20.19 or newer, and none can be installed from a Python package"; }
 
-# Returns whether the Node.js on PATH builds the dashboard.
-node_builds_dashboard() {
+# The oldest version that builds the dashboard.
+DASHBOARD_NODE=20.19
+
+# node_is_at_least VERSION: returns whether the Node.js on PATH is this MAJOR.MINOR or newer.
+node_is_at_least() {
   command -v npm >/dev/null && node -e '
-    const [major, minor] = process.versions.node.split(".").map(Number)
-    process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' 2>/dev/null
+    const [[major, minor], [least_major, least_minor]] =
+      [process.versions.node, process.argv[1]].map((version) => version.split(".").map(Number))
+    process.exit(major > least_major || (major === least_major && minor >= least_minor) ? 0 : 1)' "$1" 2>/dev/null
 }
 
 # node_packages DIRECTORY: installs the packages of its package-lock.json if they are missing or out of
@@ -247,8 +251,9 @@ node_packages() {
     flock 9
     if [[ ! -f $dir/node_modules/key || $(<"$dir/node_modules/key") != "$key" ]]; then
       say "installing packages in $1"
-      (cd "$dir" && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error >&2)
-      printf '%s\n' "$key" >"$dir/node_modules/key"
+      # A caller's condition disables `set -e`, so a failed installation has to end the chain.
+      (cd "$dir" && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error >&2) &&
+        printf '%s\n' "$key" >"$dir/node_modules/key"
     fi
   ) 9>".venv/${1//\//-}.lock"
 }
