@@ -38,8 +38,11 @@ impl Outcome {
     }
 }
 
+/// The median, the minimum and the maximum of some values.
+pub(crate) type Spread = (f64, f64, f64);
+
 /// Returns the median, the minimum and the maximum.
-pub(crate) fn summarize(values: &[f64]) -> (f64, f64, f64) {
+pub(crate) fn summarize(values: &[f64]) -> Spread {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

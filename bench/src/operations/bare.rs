@@ -17,7 +17,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{fetch, queries::Operation, to_json};
+use super::{
+    queries::Operation,
+    statements::{backend, fetch, to_json},
+};
 use crate::database::Result;
 
 /// The token's permissions, as far as a server has to know them.
@@ -47,8 +50,7 @@ impl BareServer {
         let mut databases = try_join_all((0..clients).map(|_| PgConnection::connect(url))).await?;
         let mut backends = Vec::new();
         for database in &mut databases {
-            let process: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(database).await?;
-            backends.push(process.unsigned_abs());
+            backends.push(backend(database).await?);
         }
         let (databases, operation) = (Arc::new(Mutex::new(databases)), Arc::clone(operation));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
