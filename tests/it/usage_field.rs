@@ -77,7 +77,7 @@ async fn each_field_has_the_same_value_alone() {
             let mut query =
                 format!("{{ viewer {{ account {{ {} }} }} }}", place.replace("{fields}", &fields));
             if place.contains("...row") {
-                query += &format!(" fragment row on UsageRow {{ a: usage {{ tasks }} usage {fields} }}");
+                query.extend([" fragment row on UsageRow { a: usage { tasks } usage ", &fields, " }"]);
             }
             let answer = ada.query(&query, json!({})).await;
             let account = &answer["viewer"]["account"];

@@ -56,7 +56,7 @@ impl<'document> OverlapVisitor<'document> {
                 Selection::Field(field) if field.selection_set.selections.is_empty() => {}
                 Selection::Field(field) => keys.push(field.response_key()),
                 Selection::InlineFragment(fragment) => {
-                    self.collect_response_keys(&fragment.selection_set, keys)
+                    self.collect_response_keys(&fragment.selection_set, keys);
                 }
                 Selection::FragmentSpread(spread) => {
                     if let Some(fragment_keys) = self.keys_by_fragment.get(&spread.fragment_name) {

@@ -83,7 +83,7 @@ impl<'a> VariableUses<'a> {
                     self.collect_selections(schema, &field.selection_set);
                 }
                 Selection::InlineFragment(fragment) => {
-                    self.collect_selections(schema, &fragment.selection_set)
+                    self.collect_selections(schema, &fragment.selection_set);
                 }
                 Selection::FragmentSpread(spread) => self.spreads.push(&spread.fragment_name),
             }

@@ -196,9 +196,9 @@ async fn resolve<T: Send + 'static>(
             let _ = slot.set(plan.await?);
             Ok(stream::empty().boxed())
         }
-        ResolvePurpose::Write(content) => {
-            let content = content.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let payload = content.and_then(|content| build_payload(scope(context), content));
+        ResolvePurpose::Write(slot) => {
+            let unwritten = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let payload = unwritten.and_then(|unwritten| build_payload(scope(context), unwritten));
             Ok(stream::iter(payload).boxed())
         }
     }

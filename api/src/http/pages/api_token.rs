@@ -298,8 +298,8 @@ pub(crate) async fn revoke(
     }
     let (store, now) = (state.audited_store(&viewer, origin), state.clock.timestamp());
     let revoker = (viewer.user_id(), Some(viewer.user_id()));
-    let revoked = api_token::revoke(&store, revoker, identifier, now).await?;
-    revoked.map(|token| Json(TokenBody::of(token, now))).map_err(refusal_problem)
+    let result = api_token::revoke(&store, revoker, identifier, now).await?;
+    result.map(|token| Json(TokenBody::of(token, now))).map_err(refusal_problem)
 }
 
 /// Returns an error if the credentials have fewer scopes than their user.

@@ -22,29 +22,25 @@ const CONTENDED_DIVISOR: usize = 6;
 /// Permits that bound how many statements and transactions of accounts run at a time.
 #[derive(Clone)]
 pub(crate) struct QueryPermits {
-    pub(crate) write_permits: Slots,
-    pub(crate) read_permits: Slots,
-    pub(crate) analysis_permits: Slots,
+    pub(crate) writers: Slots,
+    pub(crate) readers: Slots,
+    pub(crate) analyses: Slots,
 }
 
 impl QueryPermits {
     /// Creates the permits for a SQLite file with one writer and this many readers.
     pub(crate) fn for_sqlite(shares: &FairShares, readers: usize) -> Self {
         Self {
-            write_permits: shares.slots("database_writer", 1),
-            read_permits: shares.slots("database_readers", readers),
-            analysis_permits: shares.slots("analyses", ANALYSES),
+            writers: shares.slots("database_writer", 1),
+            readers: shares.slots("database_readers", readers),
+            analyses: shares.slots("analyses", ANALYSES),
         }
     }
 
     /// Creates the permits for this many PostgreSQL connections.
     pub(crate) fn for_postgres(shares: &FairShares, connections: usize) -> Self {
         let permits = shares.work_slots("database_connections", connections, connections / CONTENDED_DIVISOR);
-        Self {
-            write_permits: permits.clone(),
-            read_permits: permits,
-            analysis_permits: shares.slots("analyses", ANALYSES),
-        }
+        Self { writers: permits.clone(), readers: permits, analyses: shares.slots("analyses", ANALYSES) }
     }
 }
 

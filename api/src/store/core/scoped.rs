@@ -234,14 +234,14 @@ impl AccountStore {
 
     pub(crate) fn read_executor(&self) -> Executor<'_> {
         match &self.handle {
-            Handle::Pools(pools) => Executor::gated(&pools.reader, &pools.gates.read_permits, self.holder),
+            Handle::Pools(pools) => Executor::gated(&pools.reader, &pools.gates.readers, self.holder),
             Handle::Transaction(transaction) => Executor::Transaction(transaction),
         }
     }
 
     pub(crate) fn write_executor(&self) -> Executor<'_> {
         match &self.handle {
-            Handle::Pools(pools) => Executor::gated(&pools.writer, &pools.gates.write_permits, self.holder),
+            Handle::Pools(pools) => Executor::gated(&pools.writer, &pools.gates.writers, self.holder),
             Handle::Transaction(transaction) => Executor::Transaction(transaction),
         }
     }
@@ -254,7 +254,7 @@ impl AccountStore {
     pub(crate) async fn acquire_analysis_permit(&self) -> Result<Option<HeldSlot>, StoreError> {
         match &self.handle {
             Handle::Pools(pools) => {
-                let permit = pools.gates.analysis_permits.take(self.holder, ANALYSIS_PERMIT_TIMEOUT).await;
+                let permit = pools.gates.analyses.take(self.holder, ANALYSIS_PERMIT_TIMEOUT).await;
                 permit.map(Some).map_err(|refused| gate::permit_timeout_error(refused).into())
             }
             Handle::Transaction(_) => Ok(None),
@@ -346,7 +346,7 @@ async fn in_transaction<T>(
     let begin = async {
         let permit = pools
             .gates
-            .write_permits
+            .writers
             .take(view.holder, ACQUIRE_TIMEOUT)
             .await
             .map_err(gate::permit_timeout_error)?;

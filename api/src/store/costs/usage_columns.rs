@@ -21,7 +21,6 @@ macro_rules! usage_columns {
     ($($field:ident: $outer:ident $(<$inner:ty>)?),* $(,)?) => {
         /// Some of the usage columns. A statement that reads few of them is several times faster.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(clippy::struct_excessive_bools, reason = "one for each column")]
         pub struct UsageColumns {
             $(pub $field: bool,)*
         }

@@ -68,12 +68,12 @@ impl SystemStore {
             "WITH moved AS (DELETE FROM {table}_default WHERE {range} RETURNING *) \
              INSERT INTO {name} SELECT * FROM moved"
         );
-        let moved_rows = transaction.execute_unprepared(&move_rows).await?.rows_affected();
+        let row_count = transaction.execute_unprepared(&move_rows).await?.rows_affected();
         let attach =
             format!("ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({start}) TO ({end})");
         transaction.execute_unprepared(&attach).await?;
         transaction.commit().await?;
-        Ok(moved_rows)
+        Ok(row_count)
     }
 
     /// Drops the partition of a week with all its rows.
