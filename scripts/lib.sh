@@ -319,3 +319,14 @@ verdict() {
   for name in "${failed_steps[@]}"; do printf 'failed: %s\n' "$name"; done
   ((${#failed_steps[@]} == 0))
 }
+
+# skip_modules MODULE...: sets `skip` to the arguments by which Cargo's test runner leaves out these modules of tests/it.
+skip_modules() {
+  local module
+  # shellcheck disable=SC2034  # the callers read it
+  skip=()
+  for module in "$@"; do
+    [[ -e tests/it/${module//:://} || -e tests/it/${module//:://}.rs ]] || fail "tests/it has no module $module"
+    skip+=(--skip "$module::")
+  done
+}

@@ -83,7 +83,7 @@ class WorkerRecord(Record):
         self.executable: Optional[str] = None
         self.threads = state.nthreads
         self.memory_limit = state.memory_limit
-        # What messages of the scheduler and the worker have said about it.
+        # The facts from messages of the scheduler and the worker.
         self.was_removed = False
         self.is_retiring = False
         self.is_closing = False
