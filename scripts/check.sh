@@ -18,6 +18,6 @@ step "unit tests" cargo test --workspace --no-fail-fast --lib --bins
 skip_modules alert convergence coiled_list export::stream history hostile hostile_query in_place \
   isolation::every_field listed paging role shares
 step "integration tests, on SQLite, without the exhaustive ones" \
-  cargo test --package galvo-tests --no-fail-fast --tests -- "${skip[@]}"
+  cargo test --workspace --no-fail-fast --test it -- "${skip[@]}"
 print_times
 verdict

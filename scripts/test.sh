@@ -143,12 +143,12 @@ step "tests of the documentation" runner cargo test --workspace --doc
 skip_modules compression dashboard docs graphql_guard hostile_query house_rules oidc prefix preload schema sdl socket tls \
   traces transport
 step "integration tests, on PostgreSQL" \
-  runner cargo test --package galvo-tests --no-fail-fast --tests -- "${times[@]}" "${skip[@]}"
+  runner cargo test --workspace --no-fail-fast --test it -- "${times[@]}" "${skip[@]}"
 catch_up
 if [[ -n ${GALVO_TEST_CITUS_URL:-} ]]; then
   step "integration tests, on Citus" \
     runner env GALVO_TEST_DATABASE_URL="$GALVO_TEST_CITUS_URL" \
-    cargo test --package galvo-tests --no-fail-fast --tests -- "${times[@]}"
+    cargo test --workspace --no-fail-fast --test it -- "${times[@]}"
 fi
 step "GraphQL beside the reference implementation, Node.js $(node --version)" \
   runner node --test --test-reporter=tap tests/graphql-js/*.test.js

@@ -2,7 +2,7 @@
 # with-services.sh COMMAND...: runs the command with a temporary PostgreSQL and Redis, whose URLs are in
 # GALVO_TEST_DATABASE_URL and GALVO_TEST_REDIS_URL. If a variable is already set, it is used and that
 # server is not started. The command runs in the repository's root, for example
-# scripts/with-services.sh cargo test -p galvo-tests
+# scripts/with-services.sh cargo test --workspace --test it
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 (($# > 0)) || fail "usage: with-services.sh COMMAND..."

@@ -1,4 +1,4 @@
-//! Read operations of people and programs: the server against hand-written statements and
+//! Read operations of people and programs: the server on both stores, against hand-written statements and
 //! other ways to get the same data.
 
 mod bare;
@@ -10,12 +10,18 @@ mod postgres;
 mod queries;
 mod requests;
 mod rounds;
+mod sqlite;
 mod statements;
+
+use clap::ValueEnum;
 
 use crate::database::{Databases, Result, Store};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
+    /// Stores of the measured servers. The data is always made on PostgreSQL.
+    #[arg(long, value_enum, default_value_t = Stores::Both)]
+    store: Stores,
     /// Factor between the lengths of the two histories on PostgreSQL.
     #[arg(long, default_value_t = 10)]
     scale: i64,
@@ -32,6 +38,14 @@ pub(crate) struct Options {
     only: Option<String>,
 }
 
+/// The stores to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Stores {
+    Postgres,
+    Sqlite,
+    Both,
+}
+
 impl Options {
     /// Returns true if the operation with this name is to be measured.
     fn includes(&self, name: &str) -> bool {
@@ -41,7 +55,13 @@ impl Options {
 
 pub(crate) async fn run(options: &Options) -> Result<()> {
     let databases = Databases::prepare(Store::Postgres).await?;
-    postgres::run(&databases, options).await
+    if options.store != Stores::Sqlite {
+        postgres::run(&databases, options).await?;
+    }
+    if options.store != Stores::Postgres {
+        sqlite::run(&databases, options).await?;
+    }
+    Ok(())
 }
 
 /// Returns an error unless a side has found as many rows as the statement for every request, and any at all.

@@ -8,7 +8,7 @@ use super::file::{ARROW, CSV, exports};
 
 /// The line after which the document's tables are generated from the routes' description.
 const TABLES: &str =
-    "<!-- What follows is written by `INSTA_UPDATE=always cargo test -p galvo-tests export`. -->\n";
+    "<!-- What follows is written by `INSTA_UPDATE=always cargo test --workspace --test it export`. -->\n";
 
 fn openapi() -> Value {
     serde_json::to_value(galvo::http::openapi()).unwrap()

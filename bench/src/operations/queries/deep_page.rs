@@ -8,7 +8,7 @@ use super::{
         CLUSTER, CLUSTER_COLUMNS, POSTGRAPHILE_PAGE, count_clusters, count_postgraphile_clusters,
         page_as_json,
     },
-    request,
+    request, to_sqlite,
 };
 use crate::operations::data::{DeepPosition, History};
 
@@ -27,6 +27,7 @@ pub(super) fn operation(history: &History, position: &DeepPosition) -> Operation
         name: "deep page",
         requests: vec![request(&document, &json!({ "after": position.cursor }))],
         json_statement: page_as_json(&statement),
+        sqlite_statement: to_sqlite(&statement),
         statement,
         binds: vec![vec![Bind::Uuid(account), Bind::Int(position.started_at), Bind::Int(position.number)]],
         rows: count_clusters,
@@ -38,6 +39,6 @@ pub(super) fn operation(history: &History, position: &DeepPosition) -> Operation
             ),
             rows: count_postgraphile_clusters,
         },
-        aims: Aims { json: 1.4, postgraphile: 5.0 },
+        aims: Aims { json: 1.4, postgraphile: 5.0, sqlite: 0.45 },
     }
 }

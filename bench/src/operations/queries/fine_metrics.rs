@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Aims, Bind, Operation, PostgraphileQuery, list_length, request};
+use super::{Aims, Bind, Operation, PostgraphileQuery, list_length, request, to_sqlite};
 use crate::operations::data::History;
 
 const DOCUMENT: &str = "query($id: ID!) { cluster(id: $id) { fineMetrics(unit: \"seconds\") {
@@ -29,6 +29,7 @@ pub(super) fn operation(history: &History) -> Operation {
                  'value', value)))))
              FROM ({STATEMENT}) AS metrics"
         ),
+        sqlite_statement: to_sqlite(STATEMENT),
         binds: clusters.clone().map(|id| vec![Bind::Uuid(account), Bind::Int(*id)]).collect(),
         rows: |response| list_length(&response["cluster"]["fineMetrics"]["rows"]),
         postgraphile: PostgraphileQuery {
@@ -39,6 +40,6 @@ pub(super) fn operation(history: &History) -> Operation {
             variables_before: None,
             rows: |response| list_length(&response["clusterFineMetrics"]["nodes"]),
         },
-        aims: Aims { json: 2.5, postgraphile: 4.5 },
+        aims: Aims { json: 2.5, postgraphile: 4.5, sqlite: 0.5 },
     }
 }

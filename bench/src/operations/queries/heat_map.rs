@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Aims, Bind, Operation, PostgraphileQuery, date::date, list_length, request};
+use super::{Aims, Bind, Operation, PostgraphileQuery, date::date, list_length, request, to_sqlite};
 use crate::operations::data::History;
 
 const DOCUMENT: &str = "query($from: Date!, $to: Date!) { viewer { account {
@@ -43,6 +43,7 @@ pub(super) fn operation(history: &History) -> Operation {
         name: "totals and heat-map",
         requests: vec![request(DOCUMENT, &json!({ "from": date(from), "to": date(to) }))],
         json_statement: json_statement(),
+        sqlite_statement: to_sqlite(&statement),
         statement,
         binds: vec![vec![Bind::Uuid(account), Bind::Int(from), Bind::Int(to)]],
         rows: |response| {
@@ -58,7 +59,7 @@ pub(super) fn operation(history: &History) -> Operation {
                     + list_length(&response["usageTable"]["nodes"])
             },
         },
-        aims: Aims { json: 2.8, postgraphile: 5.0 },
+        aims: Aims { json: 2.8, postgraphile: 5.0, sqlite: 0.6 },
     }
 }
 

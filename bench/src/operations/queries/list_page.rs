@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Aims, Bind, Operation, PostgraphileQuery, list_length, request};
+use super::{Aims, Bind, Operation, PostgraphileQuery, list_length, request, to_sqlite};
 use crate::operations::data::History;
 
 /// The fields of each cluster in a list.
@@ -27,6 +27,7 @@ pub(super) fn operation(history: &History) -> Operation {
         name: "list page",
         requests: vec![request(&document, &json!({}))],
         json_statement: page_as_json(&statement),
+        sqlite_statement: to_sqlite(&statement),
         statement,
         binds: vec![vec![Bind::Uuid(history.account)]],
         rows: count_clusters,
@@ -36,7 +37,7 @@ pub(super) fn operation(history: &History) -> Operation {
             variables_before: None,
             rows: count_postgraphile_clusters,
         },
-        aims: Aims { json: 1.3, postgraphile: 4.5 },
+        aims: Aims { json: 1.3, postgraphile: 4.5, sqlite: 0.45 },
     }
 }
 
