@@ -235,10 +235,8 @@ def test_proxy_as_documented_passes_on_all_that_people_and_programs_do(site):
 def test_proxy_as_documented_passes_on_live_data_and_programs(site, python, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", site.authority)
     address = site.address.replace("https", "wss", 1) + "/graphql"
-    subscribe = json.dumps({"query": HEARD})
     headers = {
         "Authorization": f"Bearer {site.galvo.token}",
-        "Content-Type": "application/json",
         "Accept": "text/event-stream",
     }
     with (
@@ -249,7 +247,9 @@ def test_proxy_as_documented_passes_on_live_data_and_programs(site, python, monk
         websocket.send(json.dumps({"type": "connection_init", "payload": credentials}))
         assert json.loads(websocket.recv(30)) == {"type": "connection_ack"}
         websocket.send(json.dumps({"type": "subscribe", "id": "1", "payload": {"query": HEARD}}))
-        events.request("POST", f"{site.path}/graphql", subscribe, headers)
+        # Proxies in Go may close a stream that was requested with a body, as documented.
+        parameters = urllib.parse.urlencode({"query": HEARD})
+        events.request("GET", f"{site.path}/graphql?{parameters}", headers=headers)
         stream = events.getresponse()
         # The first comment arrives before any event: nothing buffers the stream.
         assert (stream.status, stream.readline()) == (200, b":\n")
