@@ -178,6 +178,19 @@ fn names_have_an_object() {
     report("name a function by a verb with its object, and a type by a noun:", &offences);
 }
 
+/// The number of words of the page on the architecture at most.
+const ARCHITECTURE_WORDS: usize = 2_500;
+
+#[test]
+fn the_architecture_is_read_at_one_sitting() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let words = text.split_whitespace().count();
+    assert!(
+        words <= ARCHITECTURE_WORDS,
+        "shorten ARCHITECTURE.md, it has {words} words of {ARCHITECTURE_WORDS}"
+    );
+}
+
 /// Modules that all others use.
 const EVERYWHERE: [&str; 3] = ["clock", "error", "blocking_work"];
 
