@@ -110,9 +110,9 @@ def pages_of(rows, size=None, name="list"):
     """Returns pages of a list of an account, by the position of the cursor."""
 
     def answer(request):
-        asked = request.variables
-        begin = int(asked["after"] or 0)
-        first = size or asked["first"]
+        variables = request.variables
+        begin = int(variables["after"] or 0)
+        first = size or variables["first"]
         page, end = rows[begin : begin + first], min(begin + first, len(rows))
         turn = {"hasNextPage": end < len(rows), "endCursor": str(end)}
         return data({"viewer": {"account": {name: {"pageInfo": turn, "nodes": page}}}})

@@ -156,25 +156,25 @@ class Scheduler:
             if task.group in groups and state in (None, task.state)
         ]
 
-    def succeed(self, told=None, **settings):
+    def succeed(self, state=None, **settings):
         """Continues with another plugin's ledger, from the present state or the given one."""
-        if told is None:
+        if state is None:
             self.read()
-            told = self.ledger.export_state(self)
+            state = self.ledger.export_state(self)
         self.ledger = Ledger(1, now=lambda: self.clock, **settings)
-        self.ledger.import_state(told)
+        self.ledger.import_state(state)
         self.ledger.adopt(self)
         self.plugin._ledger = self.ledger
-        return told
+        return state
 
     @contextmanager
-    def unheard(self):
+    def without_plugin(self):
         """Runs a block without a plugin, followed by a successor that must catch up."""
         self.read()
-        told = self.ledger.export_state(self)
+        state = self.ledger.export_state(self)
         self.plugin._ledger = None
-        yield told
-        self.succeed(told)
+        yield state
+        self.succeed(state)
 
     def read(self, closing=False):
         self.ledger.read(self.task_groups, self.clock if closing else None)

@@ -15,7 +15,7 @@ import dask
 import pytest
 from fake_api import TOKEN, Answer, data, errors, pages_of
 from test_lists import KEY, cluster
-from test_login import ASKED, WHO, home  # noqa: F401
+from test_login import CREATED, WHO, home  # noqa: F401
 from test_watch import CLOSED, FakeLogs, of, snapshot
 
 import galvo
@@ -117,18 +117,18 @@ def test_logs_cannot_pretend_to_be_several_lines(api, run):
 
 
 def test_logs_of_the_newest_cluster_with_filters(api, run):
-    asked = []
+    sent_variables = []
 
     def answer(request):
         if "logs(" in request.query:
-            asked.append(request.variables)
+            sent_variables.append(request.variables)
             return WordyLogs().answer(request)
         return data({"viewer": {"account": {"clusters": {"nodes": [KEY]}}}})
 
     api.answers = [answer]
     arguments = ("--filter", "Out of", "--level", "warning", "--source", "nanny")
     assert run("logs", *arguments) == (0, "", "")
-    assert asked[0] == {
+    assert sent_variables[0] == {
         "id": "C-12",
         "match": "Out of",
         "levels": ["WARNING"],
@@ -142,7 +142,7 @@ def test_logs_of_the_newest_cluster_with_filters(api, run):
 
 
 @pytest.mark.parametrize("answer, stops", [("y\n", True), ("YES\n", True), ("\n", False), ("n", 0)])
-def test_stop_asks_before_it_stops(api, run, typed, answer, stops):
+def test_stop_prompts_before_it_stops(api, run, typed, answer, stops):
     typed(answer)
     api.answers = [of(KEY), of(snapshot()), data({"setDesiredState": {"userErrors": []}})]
     status, out, err = run("stop", 12)
@@ -284,8 +284,8 @@ def test_questions_with_the_same_answer_are_one_line(api, run):
     api.answers = [of(KEY), of(report())]
     page = galvo.report(12).html()
     assert page.count("There is nothing to compare it with.") == 1
-    asked = ("What has changed since it worked?", "Where is more time spent than before?")
-    assert "".join(f"<div>{question}</div>" for question in asked) in page
+    questions = ("What has changed since it worked?", "Where is more time spent than before?")
+    assert "".join(f"<div>{question}</div>" for question in questions) in page
 
 
 def test_a_report_as_a_page(api, run, tmp_path):
@@ -304,7 +304,7 @@ def test_a_report_as_a_page(api, run, tmp_path):
 
 
 def test_login_by_a_browser(api, run, home):  # noqa: F811
-    api.answers = [ASKED, WHO]
+    api.answers = [CREATED, WHO]
     status, out, err = run("login", "--server", api.address)
     assert (status, err) == (0, "")
     assert f"{api.address}/activate-token?id=otter" in out
@@ -377,23 +377,23 @@ def test_missing_settings_end_with_2(run, plain_configuration):
 
 
 @pytest.mark.parametrize("command", ["report", "watch", "logs"])
-def test_the_newest_cluster_is_meant_where_none_is_named(api, run, command):
+def test_the_newest_cluster_is_used_where_none_is_named(api, run, command):
     """-1 is the newest cluster, -2 the one before, and others have a number or a name."""
     clusters = [
         cluster(number, name=name) for number, name in ((14, "etl"), (13, "b"), (12, "etl"))
     ]
 
     def answer(request):
-        asked = request.variables
+        variables = request.variables
         if "clusters(first:" in request.query:
             return data(
-                {"viewer": {"account": {"clusters": {"nodes": clusters[: asked["first"]]}}}}
+                {"viewer": {"account": {"clusters": {"nodes": clusters[: variables["first"]]}}}}
             )
         if "search: $name" in request.query:
             # The server matches substrings, and this one is not an exact match.
             return pages_of([cluster(15, name="etl-2"), *clusters])(request)
         if "{ cluster(id: $id) { id number schedulerId } }" in request.query:
-            found = [row for row in clusters if str(row["number"]) == asked["id"]]
+            found = [row for row in clusters if str(row["number"]) == variables["id"]]
             return of(found[0] if found else None)
         if "logs(" in request.query:
             return WordyLogs().answer(request)
@@ -413,7 +413,7 @@ def test_the_newest_cluster_is_meant_where_none_is_named(api, run, command):
 def test_of_several_running_clusters_with_a_name_none_is_stopped(api, run):
     rows = [cluster(14), cluster(13), cluster(12, state="CLOSED")]
     answer = pages_of(rows)
-    api.answers = [lambda asked: answer(asked) if "list:" in asked.query else of(None)]
+    api.answers = [lambda request: answer(request) if "list:" in request.query else of(None)]
     status, out, err = run("stop", "etl", "--yes")
     assert (status, out) == (2, "")
     assert err == "galvo: several clusters are called etl: give one of 14, 13\n"
@@ -428,8 +428,10 @@ def test_of_the_clusters_with_a_name_the_one_that_runs_is_stopped(api, run):
             return pages_of(rows)(request)
         if "mutation" in request.query:
             return data({"setDesiredState": {"userErrors": []}})
-        asked = request.variables["id"]
-        return of(snapshot() if asked == "C-13" and "durationSeconds" in request.query else None)
+        requested_id = request.variables["id"]
+        return of(
+            snapshot() if requested_id == "C-13" and "durationSeconds" in request.query else None
+        )
 
     api.answers = [answer]
     assert run("stop", "etl", "--yes")[0] == 0
@@ -494,7 +496,7 @@ def test_a_token_that_is_not_good_is_not_advised_to_be_replaced_by_itself(api, r
     assert err == expected and not home.exists()
 
 
-def test_a_wait_is_said_on_stderr(api, run, monkeypatch):
+def test_a_wait_is_printed_on_stderr(api, run, monkeypatch):
     """A notice is printed once for each slow request, whether the server is down or hangs."""
     monkeypatch.setattr(transport, "NOTICE_SECONDS", 0.01)
     monkeypatch.setattr(transport, "FIRST_PAUSE_SECONDS", 0.5)
@@ -543,7 +545,7 @@ def test_options_stand_before_the_command_as_well(api, run, before, behind):
 
 
 def test_login_takes_the_server_before_the_command_and_no_account(api, run, home):  # noqa: F811
-    api.answers = [ASKED, WHO]
+    api.answers = [CREATED, WHO]
     assert run("--server", api.address, "login")[0] == 0
     status, out, err = run("--account", "team", "login")
     assert (status, out) == (2, "") and err.startswith("galvo: --account cannot be used with login")
@@ -634,8 +636,8 @@ def test_it_runs_as_a_module_and_leaves_quietly_when_nobody_reads(api, tmp_path)
         }
         return subprocess.Popen(command, env=environment, text=True, **options)
 
-    told = call("--version", stdout=subprocess.PIPE)
-    assert told.communicate()[0] == f"galvo {galvo.__version__} (client)\n"
+    process = call("--version", stdout=subprocess.PIPE)
+    assert process.communicate()[0] == f"galvo {galvo.__version__} (client)\n"
     api.answers = [pages_of([cluster(number) for number in range(3000)])]
     reading = call("clusters", "--limit", "3000", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     reading.stdout.readline()
@@ -646,8 +648,8 @@ def test_it_runs_as_a_module_and_leaves_quietly_when_nobody_reads(api, tmp_path)
 
 def test_the_package_brings_the_command():
     installed = Path(sys.executable).parent / "galvo"
-    told = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
-    assert all(re.search(rf"^    {name} ", told.stdout, re.MULTILINE) for name in COMMANDS)
+    completed = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
+    assert all(re.search(rf"^    {name} ", completed.stdout, re.MULTILINE) for name in COMMANDS)
 
 
 def test_states_are_those_of_the_schema():

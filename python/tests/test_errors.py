@@ -40,11 +40,11 @@ def test_an_exception_of_a_task():
         (None, None),
     ],
 )
-def test_the_class_of_an_exception_is_told_only_when_it_shows(text, kind):
+def test_the_class_of_an_exception_is_given_only_when_it_shows(text, kind):
     assert describe_error({"exception_text": text})["type"] == kind
 
 
-def test_a_killed_worker_is_described_by_what_it_says():
+def test_a_killed_worker_is_described_by_its_own_text():
     worker = WorkerState.__new__(WorkerState)
     worker.address = "tcp://1.2.3.4:5"
     killed = KilledWorker("task-1", worker, 3)
@@ -82,11 +82,11 @@ def test_bytes_are_not_opened_when_there_is_text():
         (None, None),
     ],
 )
-def test_errors_of_dask_are_told_from_those_of_users(text, origin):
+def test_errors_of_dask_are_distinguished_from_those_of_users(text, origin):
     assert describe_error({"exception_text": text}).get("origin") == origin
 
 
-def test_an_error_that_nothing_tells_of_is_nobodys():
+def test_an_error_without_a_known_origin_is_nobodys():
     error = describe_error({"worker": "tcp://1.2.3.4:5", "traceback_text": ""})
     assert "origin" not in error
     # It may come from the user's code, and is withheld with that.
@@ -151,12 +151,12 @@ def test_where_code_is_not_sent_tracebacks_have_no_source():
 
 
 def test_of_exceptions_there_may_be_types_and_frames_alone():
-    said = {
+    event = {
         "exception_text": "OperationalError('ada has no account')",
         "traceback_text": TRACEBACK + "  [ada has no account]\n",
         "worker": "tcp://1.2.3.4:5",
     }
-    assert describe_error(said, True, True) == {
+    assert describe_error(event, True, True) == {
         "type": "OperationalError",
         "message": "",
         "traceback": '  File "/home/ada/work.py", line 7, in load\n'

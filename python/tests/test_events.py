@@ -169,7 +169,7 @@ class Stand:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_each_event_is_told_once(old):
+def test_each_event_is_sent_once(old):
     stand = Stand(old=old)
     stand.log("tcp://a:1", {"action": "add-worker"}, 1e9)
     stand.log("all", {"action": "add-worker", "worker": "tcp://a:1"}, 1e9 + 0.1)
@@ -186,8 +186,8 @@ def test_each_event_is_told_once(old):
     stand.log(["tcp://a:1", "tcp://b:1"], {"action": "retired"}, 1e9 + 0.7)
     stand.log("all", {"action": "gather", "count": 1}, 1e9 + 0.8)
     stand.log("all", {"action": "gather", "count": 1}, 1e9 + 0.9)
-    told = [(row["topic"], row["worker_id"], row["data"]["action"]) for row in stand.sent()]
-    assert told == [
+    sent = [(row["topic"], row["worker_id"], row["data"]["action"]) for row in stand.sent()]
+    assert sent == [
         ("tcp://a:1", "id-a", "add-worker"),
         ("Client-1", None, "add-client"),
         ("Client-1", None, "update-graph"),
@@ -230,8 +230,8 @@ def test_each_named_topic_has_an_event_of_its_own(old):
     stand.log(["train", "metrics"], {"loss": 1}, 1e9)
     stand.log(["all", "tcp://a:1", "train", "Client-1"], {"loss": 2}, 1e9 + 1)
     rows = stand.sent()
-    told = [(row["topic"], row["at"], row["data"]) for row in rows]
-    assert told == [
+    sent = [(row["topic"], row["at"], row["data"]) for row in rows]
+    assert sent == [
         ("train", 1e9, {"loss": 1}),
         ("metrics", 1e9, {"loss": 1}),
         ("train", 1e9 + 1, {"loss": 2}),
@@ -240,7 +240,7 @@ def test_each_named_topic_has_an_event_of_its_own(old):
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_a_topic_that_is_not_allowed_is_not_told_for_the_sake_of_another(old):
+def test_a_topic_that_is_not_allowed_is_not_sent_for_the_sake_of_another(old):
     stand = Stand(old=old, events_allow=["metrics"])
     stand.log(["private", "metrics", "secret"], {"loss": 1}, 1e9)
     stand.log(["private", "all"], {"loss": 2}, 1e9 + 1)
@@ -266,9 +266,9 @@ def test_names_of_failures_stand_for_each_other():
     names = [topic for topic, kind in FAILURES.items() if kind == "InvalidTaskState"]
     assert len(names) == 3
     for listed in names:
-        for told in names:
+        for logged in names:
             stand = Stand(events_allow=[listed])
-            stand.log(told, {"key": "x", "state": "y"})
+            stand.log(logged, {"key": "x", "state": "y"})
             assert len(stand.sent()) == 1 and len(stand.sent("errors")) == 1
 
 
@@ -330,7 +330,7 @@ def test_lines_of_logs_are_no_events():
 
 class Unknown:
     def __repr__(self):
-        raise AssertionError("asked for a description")
+        raise AssertionError("a description was requested")
 
     __str__ = __iter__ = __len__ = __repr__
 

@@ -80,7 +80,7 @@ def test_an_export_begins_again_but_does_not_go_on_again(api, impatient, tmp_pat
     assert len(api.requests) == 3
 
 
-def test_a_refusal_is_told(api, tmp_path):
+def test_a_refusal_is_raised(api, tmp_path):
     api.answers = [refusal(400, "INVALID_PARAMETER")]
     with pytest.raises(galvo.RequestRefused, match="it is wrong") as caught:
         galvo.export("logs", nothing=1).save(tmp_path / "x.csv")
@@ -141,10 +141,12 @@ PATHS = {
         ("error-groups/a/occurrences", "there is no such error group in this account"),
     ],
 )
-def test_an_export_that_is_not_there_is_told_from_those_that_are(api, tmp_path, name, problem):
+def test_an_export_that_is_not_there_is_distinguished_from_those_that_are(
+    api, tmp_path, name, problem
+):
     listed = Answer(200, json.dumps(PATHS).encode(), {"Content-Type": "application/json"})
     missing = refusal(404, "NOT_FOUND")
-    api.answers = [lambda asked: listed if asked.path == "/api/v1/openapi.json" else missing]
+    api.answers = [lambda request: listed if request.path == "/api/v1/openapi.json" else missing]
     with pytest.raises(galvo.NotFound) as error:
         galvo.export(name).save(tmp_path / "list.csv")
     assert str(error.value).startswith(problem) and error.value.codes == ("NOT_FOUND",)

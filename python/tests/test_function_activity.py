@@ -181,10 +181,10 @@ def test_values_never_fall(watched):
 def test_another_plugin_goes_on(watched):
     watched.ran("inc", (1, 2))
     watched.rows(10)
-    told = watched.activity.export_state()
+    state = watched.activity.export_state()
     watched.scheduler.succeed()
     watched.begin()
-    watched.activity.import_state(told)
+    watched.activity.import_state(state)
     watched.ran("inc", (2, 4))
     assert watched.rows(20) == {0: {"inc": [3, 0, 0, 0]}}
 
@@ -196,10 +196,10 @@ def test_another_plugin_sends_what_may_not_have_arrived(watched, is_under_way):
     watched.activity.read(BEGIN + 140)
     if is_under_way:
         watched.ledger.build(LARGEST_LIMITS)
-    told = watched.activity.export_state()
+    state = watched.activity.export_state()
     watched.scheduler.succeed()
     watched.begin()
-    watched.activity.import_state(told)
+    watched.activity.import_state(state)
     outbox = watched.ledger.outboxes["function_activity"]
     assert outbox.characters == sum(record.characters for record in outbox.records) > 300
     assert watched.rows(150) == {
@@ -250,7 +250,7 @@ def test_a_server_that_lost_its_store_gets_all_minutes(watched):
     assert watched.rows(75) == rows == {0: {"inc": [1, 0, 0, 0]}, 1: {"inc": [1, 0, 0, 0]}}
 
 
-def test_tasks_tell_it_when_they_end(watched):
+def test_tasks_are_recorded_when_they_end(watched):
     scheduler = watched.scheduler
     scheduler.clock = float(BEGIN)
     groups = scheduler.submit("inc-1", "fail-1", tasks=2)

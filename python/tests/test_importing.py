@@ -103,8 +103,8 @@ def taken(api):
             if self.refusals:
                 return self.refusals.pop(0)
             self.bodies.append(json.loads(body))
-            told = {"acknowledged": self.bodies[-1]["sequence"], "cluster_id": 77}
-            answer = {**told, "accepts": self.accepts}
+            acknowledgement = {"acknowledged": self.bodies[-1]["sequence"], "cluster_id": 77}
+            answer = {**acknowledgement, "accepts": self.accepts}
             return Answer(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
         def all(self, section):
@@ -145,7 +145,7 @@ def test_a_dump_has_what_the_scheduler_had(work, name):
         assert not history.sections.get(section)
 
 
-def test_both_formats_say_the_same(work):
+def test_both_formats_contain_the_same(work):
     packed, plain = read(work["dump.msgpack.gz"]), read(work["dump.yaml"])
     for section in ("workers", "environments"):
         assert packed.sections[section] == plain.sections[section]
@@ -290,13 +290,13 @@ def aged(work, days):
     return re.sub(r"\b1[78]\d{8}\.\d+", older, work["dump.yaml"].read_text())
 
 
-def test_what_is_too_old_to_stay_is_said(tmp_path, work, taken):
+def test_what_is_too_old_to_stay_is_reported(tmp_path, work, taken):
     path = tmp_path / "old.yaml"
     path.write_text(aged(work, 700))
     imported = galvo.import_file(path)
     assert imported.started_at.timestamp() == pytest.approx(work.started - 700 * 86_400, abs=1e-3)
-    (said,) = [note for note in imported.notes if "older than" in note]
-    assert "measurements (90 days), errors (365 days)" in said and "logs (30 days)" in said
+    (age_note,) = [note for note in imported.notes if "older than" in note]
+    assert "measurements (90 days), errors (365 days)" in age_note and "logs (30 days)" in age_note
     assert taken.bodies[0]["cluster"]["closed_at"] < work.begun - 699 * 86_400
     path.write_text(aged(work, 3))
     assert "measurements of single workers are kept for 2 days" in galvo.import_file(path).notes
@@ -360,7 +360,7 @@ def test_a_zone_that_may_be_several_is_not_certain():
     assert Zone.of([], base, base + 1) == (0.0, True)
 
 
-def test_what_is_known_of_one_line_tells_the_zone():
+def test_what_is_known_of_one_line_determines_the_zone():
     base = 1_790_000_000
     line = Line(base + 20_000 + 7200.4, "a", "ERROR", "Compute Failed")
     known = [(line, base + 20_000.0)]
@@ -372,7 +372,7 @@ def test_what_is_known_of_one_line_tells_the_zone():
     assert not Zone.of([line], base, base + 86_400, known).certain
 
 
-def test_a_dump_of_a_day_tells_its_zone_by_what_failed(work, tmp_path):
+def test_what_failed_determines_the_zone_of_a_dump_of_a_day(work, tmp_path):
     """A cluster that ran for a day fits into many zones; one failed task determines the zone."""
     text = work["dump.yaml"].read_text()
     started = re.search(r"\n  started: (\S+)", text)[1]

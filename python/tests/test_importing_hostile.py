@@ -207,7 +207,7 @@ FILES = {
     "a huge array": (b"\x81\xa9scheduler\xdd\xff\xff\xff\xff", "cannot be read as MessagePack"),
     "a deep array": (b"\x81\xa9scheduler" + b"\x91" * DEEP, "cannot be read as MessagePack"),
     "a map as a key": (b"\x81\xa9scheduler\x81\x81\x01\x01\x01", "there is no scheduler in it"),
-    "a map as a key of what is wanted": (
+    "a map as a key of what is read": (
         b"\x81\xa9scheduler\x81\xabtask_groups\x81\xa1x\x81\x81\x01\x01\x01",
         "cannot be read as MessagePack",
     ),
@@ -216,7 +216,7 @@ FILES = {
         b"scheduler: !!python/object/apply:os.system ['touch executed']",
         "there is no scheduler in it",
     ),
-    "code in what is wanted": (
+    "code in what is read": (
         b"scheduler: {id: !!python/object/apply:os.system ['touch executed']}",
         "there is no scheduler in it",
     ),
@@ -227,10 +227,10 @@ FILES = {
     ),
     "a circle": (b"scheduler: &a [*a]", "it has references"),
     "deep YAML": (b"scheduler: " + b"[" * 250, "it has more than 200 levels"),
-    "deep YAML that is not wanted": (b"x: " + b"[" * 250, "it has more than 200 levels"),
+    "deep YAML that is not read": (b"x: " + b"[" * 250, "it has more than 200 levels"),
     # Newer releases of the parser refuse nesting beyond any realistic depth themselves.
     "very deep YAML": (b"scheduler: " + b"[" * DEEP, "it has more than 200 levels|nesting depth"),
-    "very deep YAML that is not wanted": (
+    "very deep YAML that is not read": (
         b"x: " + b"[" * DEEP,
         "it has more than 200 levels|nesting depth",
     ),
@@ -359,14 +359,14 @@ def test_a_name_that_was_used_again_is_counted_anew(file):
     log.insert(-1, ["double-2", "released", "processing", {}, "s", WHEN + 2])
     group = {"states": {"memory": 1}, "prefix": "<double: memory: 1>", "start": WHEN + 2.5}
     parts = {"transition_log": log, "task_groups": {"double": group}}
-    (told,) = read(file(dump(transition_counter=len(log), **parts))).sections["task_groups"]
-    assert (told["tasks_succeeded"], told["tasks_retried"]) == (1, 1)
-    assert told["first_seen_at"] == WHEN + 2
+    (row,) = read(file(dump(transition_counter=len(log), **parts))).sections["task_groups"]
+    assert (row["tasks_succeeded"], row["tasks_retried"]) == (1, 1)
+    assert row["first_seen_at"] == WHEN + 2
     # In a truncated log, released tasks count as done, as in Dask.
     group["states"] = {"memory": 1, "released": 30, "forgotten": 4, "processing": 2}
     history = read(file(dump(transition_counter=10_000, **parts)))
-    (told,) = history.sections["task_groups"]
-    assert (told["tasks"], told["tasks_succeeded"]) == (37, 35)
+    (row,) = history.sections["task_groups"]
+    assert (row["tasks"], row["tasks_succeeded"]) == (37, 35)
     assert any("counted as done" in note for note in history.notes)
 
 
@@ -490,8 +490,8 @@ def test_a_report_that_an_old_bokeh_drew_is_called_that(file, version):
     ):
         with pytest.raises(NotImportable) as raised:
             read(file(broken))
-        said = f": Bokeh {version} drew it, and pages of Bokeh 2.4 to 3 are known alone: "
-        assert said in str(raised.value)
+        problem = f": Bokeh {version} drew it, and pages of Bokeh 2.4 to 3 are known alone: "
+        assert problem in str(raised.value)
 
 
 @pytest.mark.parametrize("version", ["2.4", "2.4.3", "3.9.2", "3.10.0", "unknown"])

@@ -53,13 +53,13 @@ def unregister(cluster):
     on_loop(cluster, lambda: cluster.scheduler.remove_plugin(name="galvo"))
 
 
-def rows_of(server, **wanted):
+def rows_of(server, **fields):
     """Returns the rows that the server has for these reports, once two more have arrived."""
     seen = len(server.accepted)
     server.wait_for(lambda: len(server.accepted) >= seen + 2)
     rows = Rows()
     for report in server.accepted:
-        if all(report[name] == value for name, value in wanted.items()):
+        if all(report[name] == value for name, value in fields.items()):
             rows.apply(report)
     return rows.values()
 
@@ -106,11 +106,11 @@ def test_registering_again_goes_on(noticed, often, cluster, client):
     sequences = [report["sequence"] for report in often.accepted]
     assert sequences == sorted(set(sequences))
     for name in ("tasks", "tasks_succeeded", "errors", "workers", "compute_seconds"):
-        told = [report["cluster"]["totals"][name] for report in often.accepted]
-        assert told == sorted(told), name
+        values = [report["cluster"]["totals"][name] for report in often.accepted]
+        assert values == sorted(values), name
     for name in ("basic", "tasks", "user_errors"):
-        told = [report["receipt"][name]["sent"] for report in often.accepted]
-        assert told == sorted(told), name
+        values = [report["receipt"][name]["sent"] for report in often.accepted]
+        assert values == sorted(values), name
 
 
 def test_what_was_done_unregistered_counts_once(often, cluster, client):
@@ -132,7 +132,7 @@ def test_what_was_done_unregistered_counts_once(often, cluster, client):
     assert used(again, "tasks") == 7
 
 
-def test_another_account_is_told_nothing_of_the_first_one(often, cluster, client):
+def test_another_account_receives_nothing_of_the_first_one(often, cluster, client):
     galvo.register(account="ada")
     futures = work(client, 1, 2, 3)
     first = rows_of(often, account="ada")
@@ -192,21 +192,21 @@ def test_of_two_that_start_together_the_one_that_dask_adds_reports(often, cluste
     (other,) = [plugin for plugin in both if plugin is not reports]
     wait_until(lambda: other._timer is None)
     assert reports._timer is not None
-    assert not getattr(scheduler, ATTRIBUTE)["left"], "who has not reported tells nothing"
+    assert not getattr(scheduler, ATTRIBUTE)["left"], "who has not reported stores nothing"
     del futures
 
 
-def spoil(told):
-    told["ledger"]["groups"] = {object(): {}}
+def spoil(state):
+    state["ledger"]["groups"] = {object(): {}}
 
 
-def spoil_late(told):
-    told["collectors"]["Usage"]["history"] = None
+def spoil_late(state):
+    state["collectors"]["Usage"]["history"] = None
 
 
 @pytest.mark.parametrize(
     "change",
-    [spoil, spoil_late, dict.clear, lambda told: told.update(format=FORMAT + 1)],
+    [spoil, spoil_late, dict.clear, lambda state: state.update(format=FORMAT + 1)],
     ids=["groups", "usage", "empty", "format"],
 )
 def test_what_cannot_be_understood_is_ignored(change, often, cluster, client, caplog):
@@ -216,8 +216,8 @@ def test_what_cannot_be_understood_is_ignored(change, often, cluster, client, ca
     unregister(cluster)
     left = getattr(cluster.scheduler, ATTRIBUTE)["left"]
     wait_until(lambda: left)
-    (told,) = left.values()
-    change(told)
+    (state,) = left.values()
+    change(state)
     sequence = often.accepted[-1]["sequence"]
     galvo.register()
     futures += work(client, 3)
@@ -234,7 +234,7 @@ def test_whatever_lies_on_the_scheduler_is_no_obstacle(found):
     assert take_over_state(scheduler, HERE) is None
 
 
-def test_a_plugin_that_fails_to_tell_is_no_obstacle(caplog):
+def test_a_plugin_that_fails_to_export_its_state_is_no_obstacle(caplog):
     def broken(by):
         raise RuntimeError("inside")
 
@@ -269,7 +269,7 @@ def test_only_the_latest_destinations_are_kept():
         for n in range(6):
             store_state(scheduler, {**HERE, "account": str(n)}, {"n": n})
         claimed = [take_over_state(scheduler, {**HERE, "account": str(n)}) for n in range(6)]
-        assert [told and told["n"] for told in claimed] == [None, None, 2, 3, 4, 5]
+        assert [state and state["n"] for state in claimed] == [None, None, 2, 3, 4, 5]
         assert take_over_state(scheduler, {**HERE, "account": "5"}) is None
 
     asyncio.run(main())
@@ -282,17 +282,17 @@ def test_what_dask_has_forgotten_is_let_go(monkeypatch):
     living, going = scheduler.submit("living-1", "going-1")
     scheduler.fail(scheduler.keys(going)[0])
     scheduler.read()
-    told = {"ledger": scheduler.ledger.export_state(scheduler)}
+    state = {"ledger": scheduler.ledger.export_state(scheduler)}
     name = weakref.ref(going)
-    assert set(told["ledger"]["groups"]) == {living, going}
-    assert len(told["ledger"]["erring"]) == 1
+    assert set(state["ledger"]["groups"]) == {living, going}
+    assert len(state["ledger"]["erring"]) == 1
 
     async def main():
-        nonlocal told, going
-        store_state(scheduler, HERE, told)
+        nonlocal state, going
+        store_state(scheduler, HERE, state)
         scheduler.ledger = scheduler.plugin._ledger = None
         await asyncio.sleep(0.1)
-        del told
+        del state
         # As long as Dask keeps its computation, it could be taken for a new one.
         scheduler.tasks = {key: ts for key, ts in scheduler.tasks.items() if ts.group is living}
         del scheduler.task_groups["going-1"]
@@ -317,17 +317,17 @@ def test_thinning_counts_how_long_the_unsent_waits():
     scheduler = Living()
     scheduler.finish(*scheduler.submit("a-1"))
     scheduler.read()
-    told = {
+    state = {
         "ledger": scheduler.ledger.export_state(scheduler),
         "collectors": {"FunctionActivity": {"minutes": [1]}, "Usage": {}},
     }
     for _ in range(inheritance.UNSENT_THINNINGS - 1):
-        remove_forgotten(scheduler, told)
-    assert told["ledger"]["unsent"]["task_groups"]
-    assert told["collectors"]["FunctionActivity"]
-    remove_forgotten(scheduler, told)
-    assert told["ledger"]["unsent"] == {}
-    assert told["collectors"] == {"Usage": {}}
+        remove_forgotten(scheduler, state)
+    assert state["ledger"]["unsent"]["task_groups"]
+    assert state["collectors"]["FunctionActivity"]
+    remove_forgotten(scheduler, state)
+    assert state["ledger"]["unsent"] == {}
+    assert state["collectors"] == {"Usage": {}}
 
 
 def test_a_timeout_goes_with_its_settings(often):
@@ -338,10 +338,10 @@ def test_a_timeout_goes_with_its_settings(often):
                 scheduler.idle_timeout = theirs = 5000.0
                 is_watched = hasattr(type(scheduler), "is_idle")
                 left = theirs if is_watched else None
-                for told, expected in (("20 minutes", 1200.0), ("1 hour", 3600.0), (None, left)):
+                for timeout, expected in (("20 minutes", 1200.0), ("1 hour", 3600.0), (None, left)):
                     if "galvo" in scheduler.plugins:
                         scheduler.remove_plugin(name="galvo")
-                    with dask.config.set({"galvo.idle.timeout": told}):
+                    with dask.config.set({"galvo.idle.timeout": timeout}):
                         await galvo.register(client)
                     assert scheduler.plugins["galvo"]._idleness.timeout == expected
                     assert scheduler.idle_timeout == theirs

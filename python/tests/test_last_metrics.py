@@ -33,8 +33,8 @@ class Pair:
         self.context = Context(self.scheduler, {}, self.scheduler.ledger)
         self.collector = LastMetrics(self.context)
         self.arrived = defaultdict(float)  # in Dask's own sums
-        self.told = []
-        self.context.on_last_metrics = self.told.append
+        self.reported_workers = []
+        self.context.on_last_metrics = self.reported_workers.append
 
     def measure(self, seconds, key=CPU):
         self.worker.digests_total[key] += seconds
@@ -71,9 +71,9 @@ def pair():
 
 def test_what_no_heartbeat_has_taken_arrives_before_or_after_the_worker_is_removed(pair):
     pair.hand_over()
-    assert pair.told == []  # another heartbeat may come
+    assert pair.reported_workers == []  # another heartbeat may come
     pair.remove()
-    assert (pair.total(), pair.told) == (3.0, [ADDRESS])
+    assert (pair.total(), pair.reported_workers) == (3.0, [ADDRESS])
     assert pair.context.last_metrics_of_spans == {"span-1": {SQUASHED: 2.0}}
 
 
@@ -81,7 +81,7 @@ def test_what_is_handed_over_after_the_removal_counts_once(pair):
     pair.remove()
     pair.hand_over()
     pair.hand_over()
-    assert (pair.total(), pair.told) == (3.0, [ADDRESS])
+    assert (pair.total(), pair.reported_workers) == (3.0, [ADDRESS])
 
 
 def test_a_heartbeat_that_got_lost_is_made_up_for(pair):
@@ -118,7 +118,8 @@ def test_only_what_everybody_can_carry_is_handed_over(pair):
     pair.hand_over()
     pair.remove()
     assert pair.context.last_metrics == {SQUASHED: 2.0}
-    assert pair.told == []  # not all of it is known, so what is missing stays unaccounted
+    # Not all of it is known, so what is missing stays unaccounted.
+    assert pair.reported_workers == []
 
 
 def test_of_very_many_metrics_the_largest_seconds_are_handed_over():
@@ -147,21 +148,21 @@ class Rpc:
     """Dask's connections to workers: those in ``answers`` answer, others do not."""
 
     def __init__(self, answers):
-        self.answers, self.asked, self.removed = answers, [], []
+        self.answers, self.queried, self.removed = answers, [], []
 
     def __call__(self, address):
-        async def ask():
-            self.asked.append(address)
+        async def query():
+            self.queried.append(address)
             return self.answers[address]()
 
-        return SimpleNamespace(**{METRICS_OPERATION: ask})
+        return SimpleNamespace(**{METRICS_OPERATION: query})
 
     def remove(self, address):
         self.removed.append(address)
 
 
-@pytest.mark.parametrize("way", ["asked", "by itself", "gone", "back"])
-def test_a_worker_that_was_removed_and_told_nothing_is_asked(monkeypatch, way):
+@pytest.mark.parametrize("way", ["queried", "by itself", "gone", "back"])
+def test_a_removed_worker_that_sent_nothing_is_queried(monkeypatch, way):
     monkeypatch.setattr(last_metrics, "QUERY_DELAYS", (0.02, 0.02))
     pair = Pair()
     pair.measure(1.0)
@@ -180,14 +181,14 @@ def test_a_worker_that_was_removed_and_told_nothing_is_asked(monkeypatch, way):
         await asyncio.sleep(0.2)
 
     asyncio.run(remove())
-    known = {"asked": 3.0, "by itself": 3.0, "gone": 1.0, "back": 1.0}[way]
+    known = {"queried": 3.0, "by itself": 3.0, "gone": 1.0, "back": 1.0}[way]
     assert pair.total() == known
-    assert rpc.asked == {"asked": [ADDRESS], "gone": [ADDRESS, ADDRESS]}.get(way, [])
-    assert rpc.removed == ([ADDRESS] if way == "asked" else [])
+    assert rpc.queried == {"queried": [ADDRESS], "gone": [ADDRESS, ADDRESS]}.get(way, [])
+    assert rpc.removed == ([ADDRESS] if way == "queried" else [])
     assert not pair.collector._queries
 
 
-def test_no_more_workers_are_asked_at_a_time_than_may_be():
+def test_the_number_of_workers_queried_at_a_time_is_limited():
     pair = Pair()
     rpc = pair.scheduler.rpc = Rpc({})
 
@@ -197,6 +198,6 @@ def test_no_more_workers_are_asked_at_a_time_than_may_be():
         assert len(pair.collector._queries) == last_metrics.MOST_QUERIES
         pair.collector.close()
         await asyncio.sleep(0.01)
-        assert not pair.collector._queries and rpc.asked == []
+        assert not pair.collector._queries and rpc.queried == []
 
     asyncio.run(remove())

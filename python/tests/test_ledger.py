@@ -251,7 +251,7 @@ def test_what_is_given_up_undone_is_cancelled(scheduler, state):
 
 
 @pytest.mark.parametrize("first", ["erred", "given up"])
-def test_running_and_erred_tell_more_than_cancelled(scheduler, first):
+def test_running_and_erred_take_precedence_over_cancelled(scheduler, first):
     (group,) = scheduler.submit("a-1", tasks=3)
     erring, given_up, last = scheduler.keys(group)
     if first == "erred":
@@ -378,7 +378,7 @@ def test_without_a_server_the_oldest_finished_are_dropped_and_counted(scheduler)
     assert ledger.totals()["tasks"] == 10_501
 
 
-def test_crowded_tells_that_reading_should_not_wait(scheduler):
+def test_many_new_groups_show_that_reading_should_not_wait(scheduler):
     scheduler.submit(*(f"x-{i}" for i in range(1000)))
     assert not scheduler.ledger.has_many_new_groups()
     scheduler.submit("one-more")
@@ -510,7 +510,7 @@ def test_adopting_what_exists_already():
     assert [rows["after-1"][name] for name in counts] == [0, 0, 1]
     assert [row["state"] for row in sent["computations"]] == ["finished", "running"]
     (error,) = sent["errors"]
-    told = ("key", "type", "message", "traceback", "worker")
+    fields = ("key", "type", "message", "traceback", "worker")
     expected = (
         str(second),
         "ValueError",
@@ -518,7 +518,7 @@ def test_adopting_what_exists_already():
         '  File "x.py", line 1, in early\n',
         "tcp://worker",
     )
-    assert tuple(error[name] for name in told) == expected
+    assert tuple(error[name] for name in fields) == expected
     assert ledger.totals()["errors"] == 1
     running.finish_rest = [running.compute(key) for key in running.keys(group, state="waiting")]
     assert deliver(running)["task_groups"][0]["tasks_succeeded"] == 2
@@ -556,19 +556,19 @@ def test_another_plugin_goes_on_where_one_has_left(scheduler):
     assert len(rows.task_groups) == 3 and len(rows.computations) == 2
 
 
-def test_what_nobody_heard_counts_once_as_far_as_groups_tell(scheduler):
+def test_what_ran_without_a_plugin_counts_once_as_far_as_groups_show(scheduler):
     (kept, going) = scheduler.submit("kept-1", "going-1", tasks=2)
     for key in scheduler.keys(kept, going):
         scheduler.compute(key)
     ids = {row["name"]: row["id"] for row in deliver(scheduler)["task_groups"]}
-    with scheduler.unheard():
+    with scheduler.without_plugin():
         (new, _, _) = scheduler.submit("new-1", "kept-1", "going-1", tasks=3)
         for key in scheduler.keys(new, kept, going, state="waiting"):
             scheduler.compute(key)
         for key in scheduler.keys(going):
             scheduler.forget(key)
-    told = deliver(scheduler)
-    rows = {row["name"]: row for row in told["task_groups"]}
+    sent = deliver(scheduler)
+    rows = {row["name"]: row for row in sent["task_groups"]}
     assert {name: rows[name]["id"] for name in ids} == ids
     assert "going-1" not in scheduler.task_groups
     seconds = {name: row["durations"]["compute"] for name, row in rows.items()}
@@ -579,13 +579,13 @@ def test_what_nobody_heard_counts_once_as_far_as_groups_tell(scheduler):
     assert scheduler.ledger.totals()["compute_seconds"] == sum(seconds.values()) == 13.0
     assert scheduler.ledger.totals()["tasks"] == 13
     # The computation that started in the meantime is another one.
-    links = [row["task_group_ids"] for row in told["computations"]]
+    links = [row["task_group_ids"] for row in sent["computations"]]
     assert links == [[ids["kept-1"], ids["going-1"]], [rows["new-1"]["id"]]]
     scheduler.succeed()
     assert scheduler.ledger.totals()["tasks"] == 13
 
 
-def test_errors_are_told_once(scheduler):
+def test_errors_are_sent_once(scheduler):
     keys = scheduler.keys(*scheduler.submit("f-1", tasks=4))
     for key in scheduler.tasks:
         scheduler.tasks[key].exception_blame = None
@@ -593,7 +593,7 @@ def test_errors_are_told_once(scheduler):
         scheduler.fail(key)
         scheduler.tasks[key].exception = object()
     assert len(deliver(scheduler)["errors"]) == 2
-    with scheduler.unheard():
+    with scheduler.without_plugin():
         scheduler.fail(keys[2])
         # This is the task of an earlier error, which was computed once more.
         scheduler.transition(keys[1], "processing")
@@ -613,14 +613,14 @@ def test_what_was_not_sent_is_sent_by_the_next_one(scheduler):
     under_way = report(scheduler)
     scheduler.finish(*scheduler.submit("b-1"))
     scheduler.fail(scheduler.keys(*scheduler.submit("c-1"))[0])
-    told = scheduler.succeed()
+    state = scheduler.succeed()
     sent = deliver(scheduler)
     assert [row["name"] for row in sent["task_groups"]] == ["a-1", "b-1", "c-1"]
     assert len(sent["errors"]) == 1 and len(sent["computations"]) == 3
     assert sent["sequence"] == under_way.sequence + 1
     # Data accepted under other settings may be withheld under these.
     stranger = Ledger(1, receipt=Receipt({"send_errors": False}))
-    stranger.import_state(told, has_same_settings=False)
+    stranger.import_state(state, has_same_settings=False)
     stranger.adopt(scheduler)
     stranger.read(scheduler.task_groups)
     sent = message(stranger.build(PLENTY))
@@ -647,7 +647,7 @@ def test_an_item_counts_once_whoever_sends_it(scheduler):
     assert send() == sent
 
 
-def test_what_is_told_is_plain(scheduler):
+def test_the_exported_state_is_plain(scheduler):
     scheduler.fail(scheduler.keys(*scheduler.submit("a-1", "b-1", tasks=2))[0])
     scheduler.read()
     seen = []
@@ -668,7 +668,7 @@ def test_what_is_told_is_plain(scheduler):
     assert len(seen) > 50
 
 
-def test_groups_that_were_told_and_are_gone_are_let_go_with_their_computation(scheduler):
+def test_groups_that_were_sent_and_are_gone_are_let_go_with_their_computation(scheduler):
     for i in range(3):
         scheduler.finish(*scheduler.submit(f"x-{i}"))
         deliver(scheduler)
@@ -802,7 +802,7 @@ class Snippets:
 
     def __init__(self):
         self.allowed = True
-        self.asked = []
+        self.requested = []
         self.errors = 0
 
     def sends(self, data_class):
@@ -810,7 +810,7 @@ class Snippets:
         return self.allowed
 
     def frames(self, code):
-        self.asked.append(list(code))
+        self.requested.append(list(code))
         if not self.allowed:
             return []
         return [[{"hash": c * 64, "file": "f", "line": 1, "relative_line": 0}] for c in code]
@@ -835,7 +835,7 @@ def test_code_is_described_when_there_is_more_of_it(scheduler):
     assert [f["hash"][0] for (f,) in deliver(scheduler)["computations"][0]["code"]] == ["a", "b"]
     context.allowed = False
     assert deliver(scheduler)["computations"][0]["code"] == []
-    assert context.asked == [["a"], ["a", "b"], ["a", "b"]]
+    assert context.requested == [["a"], ["a", "b"], ["a", "b"]]
 
 
 def test_code_that_cannot_be_read_is_no_obstacle(scheduler, caplog):
@@ -1059,7 +1059,7 @@ def test_whatever_gets_lost_the_server_ends_with_the_same_rows(seed, monkeypatch
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_however_many_plugins_tell_it_the_rows_are_the_same(seed, monkeypatch):
+def test_however_many_plugins_report_the_rows_are_the_same(seed, monkeypatch):
     expected, one = simulate(seed, perfect, monkeypatch)
     network = Hazardous(seed)
     rows, last = simulate(seed, network, monkeypatch, of_many=True)

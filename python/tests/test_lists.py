@@ -116,7 +116,7 @@ def test_a_server_that_ignores_cursors_does_not_make_it_go_on_for_ever(api):
 
 
 @pytest.mark.parametrize("limit, read", [(1, [2]), (30, [31]), (150, [100, 100]), (249, [100] * 3)])
-def test_what_is_cut_off_says_so(api, limit, read):
+def test_what_is_cut_off_causes_a_warning(api, limit, read):
     api.answers = [pages_of([cluster(number) for number in range(250)])]
     with pytest.warns(UserWarning, match=f"more than {limit} clusters") as caught:
         clusters = galvo.list_clusters(limit=limit)
@@ -201,7 +201,7 @@ def test_moments_that_lists_return_serve_as_conditions(api):
         (numpy.datetime64("NaT"), repr(numpy.datetime64("NaT"))),
     ],
 )
-def test_what_cannot_be_a_variable_is_told_with_its_place(api, value, shown):
+def test_what_cannot_be_a_variable_is_reported_with_its_place(api, value, shown):
     with pytest.raises(TypeError) as caught:
         galvo.graphql("{ nothing }", {"filter": {"startedIn": {"from": [value]}}})
     problem = f"{shown} in filter.startedIn.from cannot be represented in JSON"
@@ -344,7 +344,7 @@ def test_a_closed_client_stands_for_its_cluster_if_it_knows_it(api, closed):
     cluster.close()
 
 
-def test_a_closed_client_that_knows_no_cluster_says_what_to_give_instead(api, cluster):
+def test_a_closed_client_that_knows_no_cluster_reports_what_to_give_instead(api, cluster):
     client = Client(cluster.scheduler_address)
     client.close()
     with pytest.raises(ValueError) as caught:
@@ -356,7 +356,7 @@ def test_a_closed_client_that_knows_no_cluster_says_what_to_give_instead(api, cl
     assert api.requests == []
 
 
-def test_a_client_that_lost_its_scheduler_is_not_asked(api):
+def test_a_client_that_lost_its_scheduler_is_not_queried(api):
     api.answers = [data({"viewer": {"account": {"clusters": {"nodes": [KEY]}}}})]
     lost = SimpleNamespace(
         status="connecting",
@@ -383,15 +383,15 @@ def test_lists_of_a_cluster_with_a_time_are_those_of_the_account(api):
     api.answers = [data({"cluster": KEY}), pages_of([])]
     since = datetime(2026, 11, 1, tzinfo=timezone.utc)
     galvo.list_events(12, topics="scores", since=since)
-    asked = api.requests[1]
-    assert asked.variables == {
+    request = api.requests[1]
+    assert request.variables == {
         "topics": ["scores"],
         "clusters": {"search": SCHEDULER},
         "at": {"from": "2026-11-01T00:00:00.000+00:00"},
         "first": 100,
         "after": None,
     }
-    assert re.search(r"\$at: TimeRange", asked.query)
+    assert re.search(r"\$at: TimeRange", request.query)
 
 
 @pytest.mark.parametrize("names", ["warning", ["warning"], ("warning",), numpy.array(["warning"])])
@@ -464,7 +464,7 @@ def test_copies_are_plain_lists_without_the_token(api, copied):
     assert type(copied(clusters)) is list and copied(clusters) == clusters
 
 
-def test_close_says_that_the_cluster_is_to_stop(api):
+def test_close_requests_that_the_cluster_stops(api):
     api.answers = [
         data({"cluster": KEY}),
         data({"setDesiredState": {"cluster": {}, "userErrors": []}}),
@@ -657,15 +657,19 @@ def test_a_cluster_in_the_place_of_an_account_is_noticed(api):
         galvo.list_clusters("12")
 
 
-@pytest.mark.parametrize("ask", [galvo.list_computations, galvo.list_events, galvo.list_logs])
-def test_an_account_in_the_place_of_a_cluster_is_noticed(api, ask):
+@pytest.mark.parametrize(
+    "list_items", [galvo.list_computations, galvo.list_events, galvo.list_logs]
+)
+def test_an_account_in_the_place_of_a_cluster_is_noticed(api, list_items):
     none = pages_of([])
-    api.answers = [lambda asked: none(asked) if "list:" in asked.query else data({"cluster": None})]
+    api.answers = [
+        lambda request: none(request) if "list:" in request.query else data({"cluster": None})
+    ]
     with pytest.raises(galvo.NotFound, match=r"'team' was taken for a cluster.*account=…"):
-        ask("team")
+        list_items("team")
 
 
-def test_without_a_client_the_newest_cluster_is_meant(api):
+def test_without_a_client_the_newest_cluster_is_used(api):
     assert galvo.client.cluster.current_client() is None
     api.answers = [data({"viewer": {"account": {"clusters": {"nodes": [KEY]}}}})]
     with Server.configured() as server:
@@ -677,16 +681,17 @@ def test_without_a_client_the_newest_cluster_is_meant(api):
 def test_levels_and_sources_are_known_or_refused(api):
     api.answers = [of_cluster([])]
 
-    def asked(**which):
+    def variables_of(**which):
         galvo.list_logs(12, **which)
         return api.requests[-1].variables
 
-    assert asked(levels=["warn", "Fatal", "error"])["levels"] == ["WARNING", "CRITICAL", "ERROR"]
-    assert asked(levels="Level 25")["levels"] == ["Level 25"]
+    levels = variables_of(levels=["warn", "Fatal", "error"])["levels"]
+    assert levels == ["WARNING", "CRITICAL", "ERROR"]
+    assert variables_of(levels="Level 25")["levels"] == ["Level 25"]
     with pytest.raises(ValueError, match="levels: there is no 'Seal'"):
         galvo.list_logs(12, levels="Seal")
     logging.addLevelName(37, "Seal")
-    assert asked(levels="Seal")["levels"] == ["Seal"]
+    assert variables_of(levels="Seal")["levels"] == ["Seal"]
     with pytest.raises(ValueError, match=r"levels: .*'warnings', did you mean 'WARNING'\?"):
         galvo.list_logs(12, levels=["INFO", "warnings"])
     with pytest.raises(ValueError, match=r"sources: .*SCHEDULER, WORKER, NANNY"):

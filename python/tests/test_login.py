@@ -14,7 +14,7 @@ from galvo.client import login as login_module
 from galvo.client import transport
 from galvo.client.login import Identity, configuration_file, login_with, store_configuration
 
-ASKED = Answer(201, b'{"identifier": "otter", "token": "otter-secret"}')
+CREATED = Answer(201, b'{"identifier": "otter", "token": "otter-secret"}')
 WHO = Answer(200, b'{"username": "ada", "default_account": {"slug": "team"}}')
 ADA = Identity("ada", "team", "http://galvo.example")
 NOT_YET = errors("UNAUTHENTICATED", status=401)
@@ -29,7 +29,7 @@ def home(tmp_path, monkeypatch):
 
 def test_a_token_is_waited_for_and_kept(api, home, impatient, capsys, monkeypatch):
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0)
-    api.answers = [ASKED, NOT_YET, NOTHING, Answer(502, b""), NOT_YET, WHO]
+    api.answers = [CREATED, NOT_YET, NOTHING, Answer(502, b""), NOT_YET, WHO]
     assert galvo.login() == Identity("ada", "team", api.address)
     first, *others = api.requests
     assert (first.method, first.path) == ("POST", "/api/v1/api-tokens-no-user/")
@@ -49,11 +49,11 @@ def test_a_token_is_waited_for_and_kept(api, home, impatient, capsys, monkeypatc
 @pytest.mark.parametrize(
     "scopes, sent", [(None, None), (["ingest"], "ingest"), (("read", "ingest"), "ingest read")]
 )
-def test_a_token_is_asked_for_no_more_than_is_wanted(scopes, sent, api, home):
-    api.answers = [ASKED, WHO]
+def test_no_more_scopes_are_requested_than_given(scopes, sent, api, home):
+    api.answers = [CREATED, WHO]
     galvo.login(show=lambda activation: None, scopes=scopes)
-    asked = parse_qs(api.requests[0].body.decode())
-    assert asked.get("scope") == (None if sent is None else [sent])
+    form = parse_qs(api.requests[0].body.decode())
+    assert form.get("scope") == (None if sent is None else [sent])
 
 
 @pytest.mark.parametrize("scopes", [[], ["write"], "write", ["ingest", "all"]])
@@ -121,7 +121,7 @@ def test_a_token_that_is_there_already(api, home):
 
 
 def test_what_nobody_activates_is_given_up(api, home):
-    api.answers = [ASKED, NOT_YET]
+    api.answers = [CREATED, NOT_YET]
     with pytest.raises(galvo.GalvoError, match="nobody activated"):
         galvo.login(api.address, patience_seconds=0.05)
     assert not home.exists()

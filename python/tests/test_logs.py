@@ -88,14 +88,14 @@ def installed(cluster):
     return [name for name in names if name.startswith("galvo")]
 
 
-def say(text, level=logging.WARNING):
+def log_text(text, level=logging.WARNING):
     logging.getLogger("distributed.worker.mine").log(level, text)
     logging.getLogger("mine").log(level, "mine " + text)
     return os.getpid()
 
 
-def say_and_die(text):
-    say(text)
+def log_and_die(text):
+    log_text(text)
     time.sleep(0.1)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -114,22 +114,22 @@ def fail(value, **kwargs):
     raise ValueError("no")  # SOURCELINE
 
 
-def messages(galvo, **wanted):
+def messages(galvo, **fields):
     rows = galvo.rows_of("logs")
-    return [r for r in rows if all(r[name] == value for name, value in wanted.items())]
+    return [r for r in rows if all(r[name] == value for name, value in fields.items())]
 
 
 def test_lines_of_processes_that_are_killed(processes, galvo, monkeypatch):
     plugin = start(processes, galvo, monkeypatch, Logs, send_code=False)
     with Client(processes) as client:
         address = next(iter(processes.scheduler.workers))
-        pid = client.submit(say, "password=hunter2", workers=address, pure=False).result()
+        pid = client.submit(log_text, "password=hunter2", workers=address, pure=False).result()
 
-        def said(text):
+        def rows_with(text):
             return [row for row in messages(galvo) if text in row["message"]]
 
-        wait_until(lambda: len(said("password=[removed]")) == 2)
-        for row in said("password=[removed]"):
+        wait_until(lambda: len(rows_with("password=[removed]")) == 2)
+        for row in rows_with("password=[removed]"):
             assert row["source"] == "worker" and row["worker"] == address
             assert row["worker_id"] == plugin._collectors._collectors[0].ids[address]
             assert row["level"] == "WARNING" and row["repeated"] == 1
@@ -141,29 +141,29 @@ def test_lines_of_processes_that_are_killed(processes, galvo, monkeypatch):
         assert metrics is not None
 
         # Its last line, and that of its nanny.
-        client.submit(say_and_die, "the last words", workers=address, pure=False)
-        wait_until(lambda: len(said("the last words")) == 2)
-        assert said("the last words")[0]["worker_id"] == ids[address]
-        wait_until(lambda: said(f"process {pid} was killed by signal 9"))
-        (row,) = said(f"process {pid} was killed by signal 9")
+        client.submit(log_and_die, "the last words", workers=address, pure=False)
+        wait_until(lambda: len(rows_with("the last words")) == 2)
+        assert rows_with("the last words")[0]["worker_id"] == ids[address]
+        wait_until(lambda: rows_with(f"process {pid} was killed by signal 9"))
+        (row,) = rows_with(f"process {pid} was killed by signal 9")
         assert row["source"] == "nanny" and row["worker_id"] == ids[address]
         wait_until(lambda: len(processes.scheduler.workers) == 2)
 
         # Workers that start later have the plugin too.
         new = next(a for a in processes.scheduler.workers if a not in ids)
-        client.submit(say, "I am new", workers=new, pure=False).result()
-        wait_until(lambda: len(said("I am new")) == 2)
+        client.submit(log_text, "I am new", workers=new, pure=False).result()
+        wait_until(lambda: len(rows_with("I am new")) == 2)
 
         future = client.submit(fail, "SECRETARG", keyword="SECRETARG", pure=False)
         with pytest.raises(ValueError, match="no"):
             future.result()
-        wait_until(lambda: said("Compute Failed"))
-        failed = said("Compute Failed")[0]["message"]
+        wait_until(lambda: rows_with("Compute Failed"))
+        failed = rows_with("Compute Failed")[0]["message"]
         # Newer releases of Dask show the task without its arguments.
         assert "\nTask:" not in failed or f"<Task '{future.key}' fail(..., ...)>\n" in failed
         with pytest.raises(ValueError, match="no"):
             client.run(fail, "SECRETARG", keyword="SECRETARG")
-        wait_until(lambda: said("Run Failed"))
+        wait_until(lambda: rows_with("Run Failed"))
         everything = repr(messages(galvo))
         assert "SECRETARG" not in everything and "hunter2" not in everything
         assert "SOURCELINE" not in everything
@@ -174,10 +174,10 @@ def test_lines_of_processes_that_are_killed(processes, galvo, monkeypatch):
         # A scheduler whose plugin is removed.
         in_loop(processes, lambda: asyncio.sleep(0, processes.scheduler.remove_plugin("galvo")))
         wait_until(lambda: installed(processes) == [])
-        client.submit(say, "to nobody", pure=False).result()
+        client.submit(log_text, "to nobody", pure=False).result()
         time.sleep(0.3)
         assert "to nobody" not in repr(processes.scheduler.get_events(TOPIC))
-    assert not said("to nobody")
+    assert not rows_with("to nobody")
     assert not [h for h in logging.getLogger("distributed").handlers if hasattr(h, "lines")]
 
 
@@ -186,7 +186,7 @@ def test_the_last_lines_of_a_killed_worker(processes, galvo, monkeypatch):
     processes.scheduler.allowed_failures = 0
     with Client(processes) as client:
         before = set(processes.scheduler.workers)
-        future = client.submit(say_and_die, "so long", pure=False)
+        future = client.submit(log_and_die, "so long", pure=False)
         with pytest.raises(KilledWorker):
             future.result()
         wait_until(lambda: [r for r in messages(galvo) if r["message"] == "so long"])
@@ -200,7 +200,7 @@ def test_the_last_lines_of_a_killed_worker(processes, galvo, monkeypatch):
 def test_workers_in_the_scheduler_s_process(cluster, client, galvo, monkeypatch):
     start(cluster, galvo, monkeypatch, Logs)
     address = next(iter(cluster.scheduler.workers))
-    client.submit(say, "hello").result()
+    client.submit(log_text, "hello").result()
     assert not [h for h in logging.getLogger().handlers if hasattr(h, "lines")]
     for _ in range(5):
         logging.getLogger("distributed.scheduler").warning("again")
@@ -221,12 +221,12 @@ def test_workers_in_the_scheduler_s_process(cluster, client, galvo, monkeypatch)
     assert len([r for r in messages(galvo) if "hello" in r["message"]]) == 2
 
 
-def test_nothing_is_installed_that_is_not_wanted(cluster, client, galvo, monkeypatch):
+def test_nothing_is_installed_for_logs_that_are_not_sent(cluster, client, galvo, monkeypatch):
     plugin = start(cluster, galvo, monkeypatch, Logs, send_logs=False)
     # Those of workers and of nannies also remove tokens.
     assert len(installed(cluster)) == 2
     assert not [h for h in logging.getLogger("distributed").handlers if hasattr(h, "lines")]
-    client.submit(say, "hello").result()
+    client.submit(log_text, "hello").result()
     client.submit(lambda: get_worker().log_event(TOPIC, {"message": "x"})).result()
     wait_until(lambda: plugin._ledger.receipt.describe()["logs"]["withheld"] == 1)
     assert messages(galvo) == []
@@ -256,7 +256,7 @@ class Stand:
         self.context = Context(self.scheduler, settings, self.ledger)
         self.logs = Logs(self.context)
 
-    def hear(self, message, at=1e9, **more):
+    def add_line(self, message, at=1e9, **more):
         line = {"source": "worker", "level": "INFO", "logger": "x", "message": message, **more}
         self.logs.event(TOPIC, line, at)
 
@@ -268,9 +268,9 @@ class Stand:
 def test_repeated_lines_are_one_line():
     stand = Stand()
     for _ in range(3):
-        stand.hear("same", worker="tcp://a:1")
-    stand.hear("same", worker="tcp://b:1", repeated=5, age=2.0)
-    stand.hear("same", worker="tcp://a:1", level="ERROR")
+        stand.add_line("same", worker="tcp://a:1")
+    stand.add_line("same", worker="tcp://b:1", repeated=5, age=2.0)
+    stand.add_line("same", worker="tcp://a:1", level="ERROR")
     assert [(r["worker"], r["repeated"], r["level"], r["at"]) for r in stand.sent()] == [
         ("tcp://a:1", 3, "INFO", 1e9),
         ("tcp://b:1", 5, "INFO", 1e9 - 2),
@@ -283,14 +283,16 @@ def test_what_dask_logs_of_these_plugins_is_left_out():
     stand = Stand()
     for kind in ("Worker", "Nanny"):
         for action in ("Registering", "Starting", "Removing"):
-            stand.hear(f"{action} {kind} plugin galvo-0123456789ab", logger="distributed.scheduler")
+            stand.add_line(
+                f"{action} {kind} plugin galvo-0123456789ab", logger="distributed.scheduler"
+            )
     others = [
         "Registering Worker plugin mine",
         "Starting Worker plugin galvo-of-mine",
         "Worker plugin galvo-0123456789ab failed to setup",
     ]
     for message in others:
-        stand.hear(message)
+        stand.add_line(message)
     assert [row["message"] for row in stand.sent()] == others
     assert stand.ledger.receipt.describe()["logs"]["withheld"] == 0
 
@@ -299,11 +301,11 @@ def test_anything_may_come_under_the_topic():
     stand = Stand()
     for message in (None, 1, [], {}, "x", {"message": 3, "repeated": -1, "age": float("nan")}):
         stand.logs.event(TOPIC, message, 1e9)
-    stand.hear("x" * 100_000, worker=3, level="L" * 100, logger="l" * 1000, source=7)
+    stand.add_line("x" * 100_000, worker=3, level="L" * 100, logger="l" * 1000, source=7)
     assert [len(row["message"]) for row in stand.sent()] == [0, 1, 20_000]
 
 
-def test_releases_that_have_no_hook_are_asked():
+def test_releases_that_have_no_hook_are_polled():
     stand = Stand(old=True)
     event = (1e9, {"source": "nanny", "level": "INFO", "logger": "x", "message": "m"})
     stand.scheduler.events[TOPIC], stand.scheduler.event_counts[TOPIC] = [event], 1
@@ -318,18 +320,18 @@ def test_which_worker_a_nanny_speaks_of():
         stand.scheduler.workers[address] = SimpleNamespace(pid=100 + i)
         stand.logs.worker_added(address)
     nanny = {"source": "nanny", "nanny": "tcp://10.0.0.1:2"}
-    stand.hear("Worker process 101 was killed by signal 9", **nanny)
-    stand.hear("Worker process 102 was killed by signal 9", **nanny)  # on another machine
-    stand.hear("Closing Nanny at tcp://10.0.0.1:2", worker="tcp://10.0.0.1:1", **nanny)
+    stand.add_line("Worker process 101 was killed by signal 9", **nanny)
+    stand.add_line("Worker process 102 was killed by signal 9", **nanny)  # on another machine
+    stand.add_line("Closing Nanny at tcp://10.0.0.1:2", worker="tcp://10.0.0.1:1", **nanny)
     worker = [row["worker"] for row in stand.sent()]
     assert worker == ["tcp://10.0.0.1:1", None, "tcp://10.0.0.1:1"]
 
 
 def test_the_server_may_refuse_logs():
     stand = Stand()
-    stand.hear("before")
+    stand.add_line("before")
     stand.ledger.receipt.accept(["basic"])
-    stand.hear("after")
+    stand.add_line("after")
     assert stand.sent() == []
     assert stand.ledger.receipt.describe()["logs"]["withheld"] == 2
 
@@ -343,10 +345,10 @@ def test_the_plugins_travel_as_text():
 
 def test_lines_that_were_left_out_on_the_way_are_counted_in_their_places():
     stand = Stand()
-    stand.hear("before")
+    stand.add_line("before")
     for _ in range(2):
-        stand.hear("7 lines were left out here", left_out=7, age=1.0)
-    stand.hear("after", left_out=True)
+        stand.add_line("7 lines were left out here", left_out=7, age=1.0)
+    stand.add_line("after", left_out=True)
     rows = stand.sent()
     assert [(row["message"], row["repeated"]) for row in rows] == [
         ("before", 1),
@@ -357,7 +359,7 @@ def test_lines_that_were_left_out_on_the_way_are_counted_in_their_places():
     assert stand.ledger.outboxes["logs"].dropped == 14
     # Where no lines may be sent, reports of left-out lines are withheld as well.
     stand = Stand(send_logs=False)
-    stand.hear("7 lines were left out here", left_out=7)
+    stand.add_line("7 lines were left out here", left_out=7)
     assert stand.sent() == [] and stand.ledger.outboxes["logs"].dropped == 0
     assert stand.ledger.receipt.describe()["logs"]["withheld"] == 7
 
@@ -365,10 +367,10 @@ def test_lines_that_were_left_out_on_the_way_are_counted_in_their_places():
 def test_a_nanny_s_line_that_comes_twice_is_one():
     stand = Stand()
     for number in (1, 2, 2, 1, 3):
-        stand.hear(f"n{number}", source="nanny", nanny="tcp://a:1", token="t", number=number)
+        stand.add_line(f"n{number}", source="nanny", nanny="tcp://a:1", token="t", number=number)
     # Another nanny at that address, and a second one beside it.
-    stand.hear("m1", source="nanny", nanny="tcp://a:1", token="u", number=1)
-    stand.hear("k1", source="nanny", nanny="tcp://b:1", token="t", number=1)
+    stand.add_line("m1", source="nanny", nanny="tcp://a:1", token="u", number=1)
+    stand.add_line("k1", source="nanny", nanny="tcp://b:1", token="t", number=1)
     rows = stand.sent()
     assert [row["message"] for row in rows] == ["n1", "n2", "n3", "m1", "k1"]
     assert {row["repeated"] for row in rows} == {1}
@@ -386,16 +388,16 @@ def test_lines_of_this_process_that_are_too_many_are_counted(monkeypatch):
     assert stand.ledger.outboxes["logs"].dropped == 7
 
 
-def test_lines_that_wait_in_vain_count_as_often_as_they_were_said(monkeypatch):
+def test_lines_that_wait_in_vain_count_as_often_as_they_were_logged(monkeypatch):
     stand = Stand()
     stand.ledger.outboxes["logs"].most = 2
     for i in range(5):
-        stand.hear(f"line {i}", repeated=i + 1)
+        stand.add_line(f"line {i}", repeated=i + 1)
     assert [row["message"] for row in stand.sent()] == ["line 3", "line 4"]
     assert stand.ledger.outboxes["logs"].dropped == 1 + 2 + 3
 
 
-class Asked:
+class QueriedProcesses:
     def __init__(self, stand, answers):
         self.stand, self.answers, self.addresses = stand, answers, []
 
@@ -404,7 +406,7 @@ class Asked:
         return SimpleNamespace(**{OPERATION: self.answers[address]})
 
 
-def test_those_that_hold_lines_are_asked_before_a_scheduler_closes(monkeypatch):
+def test_processes_that_hold_lines_are_queried_before_a_scheduler_closes(monkeypatch):
     monkeypatch.setattr(logs_module, "QUERY_SECONDS", 0.2)
     stand = Stand()
     now = stand.context.now()
@@ -421,10 +423,10 @@ def test_those_that_hold_lines_are_asked_before_a_scheduler_closes(monkeypatch):
 
     workers = {f"tcp://{name}:1": SimpleNamespace(nanny=f"tcp://n{name}:1") for name in "abcde"}
     stand.scheduler.workers = workers
-    stand.scheduler.rpc = Asked(
+    stand.scheduler.rpc = QueriedProcesses(
         stand, {"tcp://a:1": answer, "tcp://b:1": fail, "tcp://c:1": hang, "tcp://nd:1": answer}
     )
-    # Workers that have not recently announced held lines, or are of another cluster, are not asked.
+    # Workers that announced no held lines recently, or are of another cluster, are not queried.
     asyncio.run(stand.logs.finish())
     for address, age in [("a", 0), ("b", 1), ("c", 2), ("e", 60), ("elsewhere", 0)]:
         message = {"source": "worker", "holds": True, "worker": f"tcp://{address}:1"}

@@ -85,9 +85,9 @@ def is_a_test(name):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0][:40] for row in ROWS])
-def test_each_row_says_where_it_is_told_and_has_a_test(row):
-    cause, omitted, told, tests = row
-    assert cause and omitted and told
+def test_each_row_states_where_it_is_reported_and_has_a_test(row):
+    cause, omitted, reported, tests = row
+    assert cause and omitted and reported
     if any(cause.startswith(begin) for begin in UNTESTABLE):
         return
     named = re.findall(r"`([^`]+)`", tests)

@@ -44,9 +44,9 @@ def scheduler():
 
 def payload(capsys, *arguments):
     assert main(["payload", *arguments]) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    return told.out
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
 
 
 def test_the_exact_report_is_shown_and_nothing_is_sent(scheduler, capsys):
@@ -123,7 +123,7 @@ def test_no_text_of_a_cluster_moves_the_cursor():
 
 
 @pytest.mark.parametrize("name", WITHHOLDING_SETTINGS)
-def test_classes_that_the_settings_withhold_say_so(scheduler, capsys, name):
+def test_classes_that_the_settings_withhold_are_marked(scheduler, capsys, name):
     with dask.config.set({**SETTINGS, **WITHHOLDING_SETTINGS[name]}):
         shown = payload(capsys, scheduler.address)
     (setting,) = WITHHOLDING_SETTINGS[name]
@@ -139,7 +139,7 @@ def test_the_scheduler_of_the_configuration_is_used(scheduler, capsys):
     assert shown == "Nothing is sent, because galvo.disabled is true.\n"
 
 
-def test_without_a_scheduler_the_command_says_what_to_give(capsys):
+def test_without_a_scheduler_the_command_prints_what_to_give(capsys):
     with dask.config.set({"scheduler-address": None}):
         assert main(["payload"]) == 2
     assert capsys.readouterr().err == (

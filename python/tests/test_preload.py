@@ -123,8 +123,8 @@ def test_it_is_tried_again_until_it_is_there(wrong, start, caplog, monkeypatch):
         server, scheduler = start(wrong, wrong, wrong, answer(), until=has_started)
     assert server.paths == [preload.PATH] * 4
     assert scheduler.started == [server.address + preload.PATH]
-    (said,) = caplog.records  # and once
-    assert said.levelno == logging.WARNING and server.address in said.getMessage()
+    (warning,) = caplog.records  # and once
+    assert warning.levelno == logging.WARNING and server.address in warning.getMessage()
 
 
 def test_what_is_too_large_is_not_read(start, monkeypatch):
@@ -136,22 +136,22 @@ def test_what_is_too_large_is_not_read(start, monkeypatch):
 def test_the_search_ends_with_the_scheduler(start):
     server, scheduler = start(answer("no", 503), until=lambda server, _: len(server.paths) >= 2)
     wait_until(lambda: not [t for t in threading.enumerate() if t.name == "galvo-preload"])
-    asked = len(server.paths)
+    request_count = len(server.paths)
     time.sleep(0.1)
-    assert len(server.paths) == asked and scheduler.started == []
+    assert len(server.paths) == request_count and scheduler.started == []
 
 
 @pytest.mark.parametrize(
-    "settings, said",
+    "settings, expected_log",
     [
         ({"galvo.disabled": True}, ""),
         ({"coiled.analytics.disabled": "yes"}, ""),
         ({"galvo.server": None}, "galvo.server"),
     ],
 )
-def test_where_nothing_is_to_be_reported_nothing_is_fetched(settings, said, start, caplog):
+def test_where_nothing_is_to_be_reported_nothing_is_fetched(settings, expected_log, start, caplog):
     start(answer(), until=lambda *_: True, settings=settings)
-    assert said in caplog.text
+    assert expected_log in caplog.text
     assert not [t for t in threading.enumerate() if t.name == "galvo-preload"]
 
 
@@ -182,7 +182,7 @@ def test_the_file_needs_nothing_but_dask_and_an_old_python(capsys):
     }
 
 
-def test_the_file_is_written_where_it_is_said(tmp_path, monkeypatch, capsys):
+def test_the_file_is_written_to_the_given_path(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with dask.config.set({"galvo.server": "galvo.example:8000", "galvo.token": "seal-2f1c9d7a40"}):
         assert main(["preload"]) == 0

@@ -18,7 +18,7 @@ def answers(*others):
     return [Answer(200, json.dumps(FOUND).encode()), *others]
 
 
-def asked(api):
+def last_request(api):
     """Returns the path and the parameters of the last request."""
     address = urlsplit(api.requests[-1].path)
     return address.path, parse_qs(address.query)
@@ -38,7 +38,7 @@ def test_the_name_selects_the_format(api, tmp_path, name, format):
     api.answers = answers(Answer(200, CONTENT))
     path = galvo.save_profile(tmp_path / name, 12)
     assert (path, path.read_bytes()) == (tmp_path / name, CONTENT)
-    assert asked(api) == (
+    assert last_request(api) == (
         "/api/v1/clusters/12/profile",
         {"format": [format], "minShare": ["0.0"]},
     )
@@ -48,7 +48,7 @@ def test_a_period_is_sent_as_the_server_reads_it(api, tmp_path):
     api.answers = answers(Answer(200, CONTENT))
     start = datetime(2026, 11, 20, 11, tzinfo=timezone.utc)
     galvo.save_profile(tmp_path / "run", 12, start=start, min_share=0.001)
-    assert asked(api)[1] == {
+    assert last_request(api)[1] == {
         "format": ["speedscope"],
         "minShare": ["0.001"],
         "from": ["2026-11-20T11:00:00+00:00"],
@@ -70,7 +70,7 @@ def test_functions_are_sent_one_by_one(api, tmp_path, monkeypatch):
     ]:
         api.answers = answers(Answer(200, CONTENT))
         act()
-        assert asked(api)[1]["function"] == expected
+        assert last_request(api)[1]["function"] == expected
 
 
 def test_without_a_profile_there_is_no_file(api, tmp_path):
@@ -89,4 +89,4 @@ def test_the_command_names_the_file_after_the_cluster(api, tmp_path, monkeypatch
     assert capsys.readouterr().out == "Written to cluster-12.speedscope.json\n"
     api.answers = answers(Answer(200, CONTENT))
     assert main(["profile", "12", "--output", "x.pb.gz"]) == 0
-    assert asked(api)[1]["format"] == ["pprof"]
+    assert last_request(api)[1]["format"] == ["pprof"]

@@ -344,7 +344,7 @@ def test_a_profile_has_what_dask_has(cluster, client):
         assert below.get(path, 0) == expected[path]["count"] == total - self
 
 
-def test_workers_are_told_apart_on_request(cluster, client):
+def test_workers_are_separated_on_request(cluster, client):
     driver = Driver(cluster, profile_by_worker=True)
     (worker,) = cluster.workers.values()
     driver.context.workers = {worker.address: "worker-1"}
@@ -391,7 +391,7 @@ def test_a_worker_that_does_not_answer_is_left_out(monkeypatch):
         assert body["workers"] == 2 and body["samples"] == samples_of(
             first, body["started_at"], body["stopped_at"]
         )
-        # A worker that is gone is not asked, and one that leaves in the meantime causes no failure.
+        # A worker that is gone is not queried; one that leaves in the meantime causes no failure.
         cluster.scheduler.workers["tcp://127.0.0.1:1"] = None
         try:
             driver.read(time.time() + 1)
@@ -415,14 +415,14 @@ def test_a_window_that_cannot_be_read_is_counted(cluster, client, monkeypatch):
     assert driver.ledger.outboxes["profiles"].dropped == 1
 
 
-def test_many_kinds_of_tasks_are_asked_for_at_once(cluster, client, monkeypatch):
+def test_many_kinds_of_tasks_are_queried_at_once(cluster, client, monkeypatch):
     monkeypatch.setattr(profiles, "PREFIXES", 1)
-    asked = []
+    requested_keys = []
     (worker,) = cluster.workers.values()
     original = worker.handlers["profile"]
 
     async def watched(**kwargs):
-        asked.append(kwargs["key"])
+        requested_keys.append(kwargs["key"])
         return await original(**kwargs)
 
     worker.handlers["profile"] = watched
@@ -433,12 +433,12 @@ def test_many_kinds_of_tasks_are_asked_for_at_once(cluster, client, monkeypatch)
     driver.read()
     (body,) = driver.finish()
     check_sums(body)
-    assert asked == [None] and body["functions"] == []
+    assert requested_keys == [None] and body["functions"] == []
     assert body["samples"] == samples_of(worker, body["started_at"], body["stopped_at"])
 
 
 @pytest.mark.parametrize("why", ["setting", "policy", "older settings"])
-def test_nothing_is_asked_when_profiles_are_not_to_be_sent(cluster, why):
+def test_no_worker_is_queried_when_profiles_are_not_to_be_sent(cluster, why):
     driver = Driver(cluster)
     if why == "setting":
         driver.context.settings["send_profiles"] = False

@@ -31,7 +31,7 @@ CREDENTIALS = "Basic " + base64.b64encode(b"ada:p@ss").decode()
 
 
 class ForwardProxy:
-    """Forwards requests with absolute URLs, and tunnels; asks for credentials if it has some."""
+    """Forwards requests with absolute URLs, and tunnels; requires credentials if it has some."""
 
     def __init__(self, credentials=None):
         self.seen = []
@@ -154,11 +154,12 @@ def test_tls_goes_through_a_tunnel(guarded, secure, scheduler, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "by_tls, said", [(False, "407 Proxy Authentication"), (True, "407 Proxy Authentication")]
+    "by_tls, expected_log",
+    [(False, "407 Proxy Authentication"), (True, "407 Proxy Authentication")],
 )
-def test_a_proxy_that_refuses_is_told_of(
+def test_a_proxy_that_refuses_is_reported(
     by_tls,
-    said,
+    expected_log,
     guarded,
     galvo,
     scheduler,
@@ -171,7 +172,7 @@ def test_a_proxy_that_refuses_is_told_of(
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, f"http://ada:wrong-secret@127.0.0.1:{guarded.port}")
     run(galvo, scheduler, lambda sender: sender.deliver())
-    assert galvo.accepted == [] and said in caplog.text
+    assert galvo.accepted == [] and expected_log in caplog.text
     assert "wrong-secret" not in caplog.text and TOKEN not in caplog.text
 
 
@@ -216,7 +217,7 @@ def test_which_proxy_is_used(server, variables, found, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["socks5", "https"])
-def test_a_proxy_of_an_unknown_kind_is_told_of(kind, galvo, scheduler, monkeypatch, caplog):
+def test_a_proxy_of_an_unknown_kind_is_reported(kind, galvo, scheduler, monkeypatch, caplog):
     monkeypatch.setenv("http_proxy", f"{kind}://127.0.0.1:9")
     run(galvo, scheduler, lambda sender: sender.deliver())
     assert f"proxies of the kind {kind} are not supported" in caplog.text

@@ -29,9 +29,9 @@ def test_settings_travel_from_the_client_to_the_scheduler(configured, cluster, c
         galvo.register()
     # Dask's configuration on the scheduler is not used.
     settings = dict(plugin_of(cluster)._settings)
-    told = settings.pop("client")
-    assert told["executable"] == sys.executable
-    assert told["versions"]["packages"]["dask"] == dask.__version__
+    client_info = settings.pop("client")
+    assert client_info["executable"] == sys.executable
+    assert client_info["versions"]["packages"]["dask"] == dask.__version__
     assert settings == {
         **DEFAULTS,
         "server": configured.address,
@@ -112,7 +112,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("status, code, named", REFUSALS)
-def test_what_is_refused_is_said_and_can_be_corrected(
+def test_what_is_refused_is_reported_and_can_be_corrected(
     status, code, named, configured, cluster, client
 ):
     configured.answers = [refusing(status, code)] * 2
@@ -196,7 +196,7 @@ def test_a_slow_server_is_waited_for_no_longer_in_two_steps(
     assert 3.0 <= waited < 4.7  # 5 seconds with a limit for each
 
 
-def test_classes_that_the_account_refuses_are_said(configured, cluster, client):
+def test_classes_that_the_account_refuses_cause_a_warning(configured, cluster, client):
     configured.accepts = ["basic", "tasks", "dask_errors", "user_errors", "events", "logs"]
     with pytest.warns(UserWarning, match="code, profiles"):
         link = galvo.register(client)
@@ -208,16 +208,16 @@ def test_classes_that_the_account_refuses_are_said(configured, cluster, client):
 
 
 def test_the_servers_own_address_is_the_link(configured, cluster, client):
-    told = {"url": "https://galvo.example/clusters/7", "cluster_id": 7}
-    configured.answers = [lambda report: (200, {}, configured.acknowledgement(report, **told))]
+    fields = {"url": "https://galvo.example/clusters/7", "cluster_id": 7}
+    configured.answers = [lambda report: (200, {}, configured.acknowledgement(report, **fields))]
     link = galvo.register(client)
     assert (link.url, link.number) == ("https://galvo.example/clusters/7", 7)
 
 
 @pytest.mark.parametrize("path", [None, "@elsewhere.example/", 7])
 def test_a_server_without_a_path_has_the_page_of_all_accounts(configured, cluster, client, path):
-    told = {"path": path, "cluster_id": 7}
-    configured.answers = [lambda report: (200, {}, configured.acknowledgement(report, **told))]
+    fields = {"path": path, "cluster_id": 7}
+    configured.answers = [lambda report: (200, {}, configured.acknowledgement(report, **fields))]
     assert galvo.register(client).url == configured.address + "/clusters/7"
 
 
@@ -390,6 +390,6 @@ class Clients:
         (Clients.From20260600(), {}),
     ],
 )
-def test_each_release_is_asked_in_its_own_words(client, called):
+def test_each_release_is_called_with_its_own_arguments(client, called):
     assert galvo.register(client, server="http://x", token="t", ship_token=True).number == 5
     assert client.called == called

@@ -105,7 +105,7 @@ def names(report):
     return [row["name"] for row in report["task_groups"]]
 
 
-def test_a_report_says_who_sends_it(galvo, scheduler):
+def test_a_report_names_its_sender(galvo, scheduler):
     scheduler.submit("x-1")
     deliver(galvo, scheduler)
     ((path, headers),) = galvo.requests
@@ -131,12 +131,12 @@ def test_a_prefix_of_the_server_is_kept(galvo, scheduler):
 
 
 def test_the_server_sets_the_pace(galvo, scheduler):
-    for wanted in (3.5, 0.001, 1e9, "soon", None):
+    for interval in (3.5, 0.001, 1e9, "soon", None):
         galvo.answers.append(
-            lambda report, wanted=wanted: (
+            lambda report, interval=interval: (
                 200,
                 {},
-                galvo.acknowledgement(report, interval_seconds=wanted),
+                galvo.acknowledgement(report, interval_seconds=interval),
             )  # fmt: skip
         )
     assert deliver(galvo, scheduler, 5) == [3.5, 0.5, 600.0, 9.0, 9.0]
@@ -195,7 +195,7 @@ def test_retry_after_is_honoured(galvo, scheduler, status):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_who_is_told_the_same_comes_back_at_different_times(galvo, scheduler, status):
+def test_senders_with_the_same_answer_come_back_at_different_times(galvo, scheduler, status):
     galvo.always = answer(status, {"Retry-After": "5"})
     pauses = deliver(galvo, scheduler, 30)
     assert min(pauses) >= 5.0
@@ -206,7 +206,7 @@ def test_who_is_told_the_same_comes_back_at_different_times(galvo, scheduler, st
     assert max(late) - min(late) > 20.0
 
 
-def test_a_quota_that_is_used_up_is_told_once_and_loses_nothing(galvo, scheduler, caplog):
+def test_a_quota_that_is_used_up_is_logged_once_and_loses_nothing(galvo, scheduler, caplog):
     body = {"code": "QUOTA_EXCEEDED", "message": "the account has used its daily quota of 20 GB"}
     galvo.answers = [answer(507, {"Retry-After": "40000"}, **body)] * 3
     scheduler.submit("x-1")
@@ -221,21 +221,21 @@ def test_a_quota_that_is_used_up_is_told_once_and_loses_nothing(galvo, scheduler
     assert "accepts reports again" in messages[1]
 
 
-def test_a_quota_that_is_nearly_used_up_is_told_once(galvo, scheduler, caplog):
+def test_a_quota_that_is_nearly_used_up_is_logged_once(galvo, scheduler, caplog):
     daily = {"quota": "daily_bytes", "used": 90, "limit": 100}
     share = daily | {"quota": "daily_clusters", "applies_to": "credential"}
     odd = [None, {"quota": 1}, {"quota": "x", "used": True, "limit": 2}]
-    said = [[daily], [daily, *odd], [], [daily], "daily_bytes", None, [share]]
+    quotas = [[daily], [daily, *odd], [], [daily], "daily_bytes", None, [share]]
     galvo.answers = [
         lambda report, near=near: (
             200,
             {},
             {"acknowledged": report["sequence"], "quotas_near": near},
         )
-        for near in said
+        for near in quotas
     ]
     with caplog.at_level(logging.WARNING, "distributed.galvo"):
-        deliver(galvo, scheduler, len(said))
+        deliver(galvo, scheduler, len(quotas))
     texts = [record.getMessage() for record in caplog.records]
     assert [re.sub("http://[^ ]+", "URL", text) for text in texts] == [
         f"The quota {name} of the Galvo server at URL is nearly used up: 90 of 100, the {whose}; "
@@ -249,7 +249,7 @@ def test_a_quota_that_is_nearly_used_up_is_told_once(galvo, scheduler, caplog):
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_token_is_tried_slowly_and_told_once(galvo, scheduler, status, caplog):
+def test_a_refused_token_is_tried_slowly_and_logged_once(galvo, scheduler, status, caplog):
     galvo.always = lambda report: (status, {}, {"message": f"bad token {TOKEN}"})
     with caplog.at_level(logging.INFO, "distributed.galvo"):
         pauses = deliver(galvo, scheduler, 3)
@@ -262,7 +262,7 @@ def test_a_refused_token_is_tried_slowly_and_told_once(galvo, scheduler, status,
     "code, seconds",
     [("NOT_CLUSTER_OWNER", 600.0), ("CLUSTER_QUARANTINED", 600.0), ("CLUSTER_DELETED", 3600.0)],
 )
-def test_a_cluster_of_which_nothing_is_taken_is_tried_seldom_and_told_once(
+def test_a_cluster_of_which_nothing_is_taken_is_tried_seldom_and_logged_once(
     galvo, scheduler, code, seconds, caplog
 ):
     galvo.always = lambda report: (409, {}, {"code": code, "message": "the cluster was deleted"})
@@ -302,7 +302,7 @@ def test_a_conflict_of_another_kind_is_tried_like_any_failure(galvo, scheduler):
     assert max(deliver(galvo, scheduler, 2)) <= 4.0
 
 
-def test_recovery_is_told(galvo, scheduler, caplog):
+def test_recovery_is_logged(galvo, scheduler, caplog):
     async def act(sender):
         for _ in range(3):
             await sender.deliver()
@@ -426,11 +426,11 @@ def test_a_server_that_never_answers_is_given_up_in_time(hung, scheduler, monkey
 def test_a_cancelled_delivery_gives_everything_back(hung, scheduler, monkeypatch):
     monkeypatch.setattr(report_sender, "REQUEST_SECONDS", 1.5)
     scheduler.submit("x-1")
-    unheard = []
+    unhandled = []
 
     async def act(sender):
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda loop, context: unheard.append(context))
+        loop.set_exception_handler(lambda loop, context: unhandled.append(context))
         delivery = asyncio.ensure_future(sender.deliver())
         await reached(lambda: hung.connections)
         assert len(scheduler.ledger.outboxes["task_groups"].records) == 0
@@ -442,7 +442,7 @@ def test_a_cancelled_delivery_gives_everything_back(hung, scheduler, monkeypatch
         gc.collect()
 
     run(hung, scheduler, act)
-    assert unheard == []
+    assert unhandled == []
     assert len(scheduler.ledger.outboxes["task_groups"].records) == 1
 
 
@@ -479,9 +479,9 @@ def test_the_final_message_of_a_program_that_ends(
     looked_up, real = [], socket.getaddrinfo
     galvo.address = galvo.address.replace("127.0.0.1", host)
 
-    def look_up(*asked):
-        looked_up.append((asked[0], threading.current_thread().name))
-        return real(*asked)
+    def look_up(*arguments):
+        looked_up.append((arguments[0], threading.current_thread().name))
+        return real(*arguments)
 
     async def act(sender):
         if known:
@@ -501,10 +501,10 @@ def test_the_final_message_of_a_program_that_ends(
 def test_a_name_server_that_is_silent_does_not_hold_up_a_program_that_ends(
     galvo, scheduler, monkeypatch
 ):
-    asked, answered = threading.Event(), threading.Event()
+    started, answered = threading.Event(), threading.Event()
 
     def look_up(*_):
-        asked.set()
+        started.set()
         answered.wait(60)
         raise socket.gaierror("no such name")
 
@@ -512,7 +512,7 @@ def test_a_name_server_that_is_silent_does_not_hold_up_a_program_that_ends(
         end_executor()
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
         delivery = asyncio.ensure_future(sender.deliver_final("done"))
-        await reached(asked.is_set)  # the event loop stays responsive
+        await reached(started.is_set)  # the event loop stays responsive
         await delivery
 
     scheduler.submit("x-1")
@@ -677,7 +677,7 @@ class Recorder(Collector):
         self.context.outboxes["code"].add(self.record)
 
 
-def test_collectors_are_read_before_each_report_and_asked_to_send_again(galvo, scheduler):
+def test_collectors_are_read_before_each_report_and_resend_on_request(galvo, scheduler):
     recorder = Recorder(Context(scheduler, {}, scheduler.ledger))
     galvo.answers = [
         answer(200, acknowledged=1001, resend=True),

@@ -203,7 +203,7 @@ def test_a_memory_limit_only_where_every_worker_has_one():
     assert ["memory_limit_bytes" in w["metrics"] for w in workers.values()] == [True, False]
 
 
-def test_a_host_is_counted_once_by_the_worker_heard_last():
+def test_a_host_is_counted_once_by_the_worker_seen_last():
     one, two, three = make_worker(1), make_worker(1), make_worker(2)
     two.address = "tcp://10.0.0.1:5000"
     one.metrics["host_net_io"] = {"read_bps": 100.0, "write_bps": 1.0}
@@ -243,7 +243,7 @@ def test_silent_workers_are_not_measured():
     assert sample["metrics"]["cpu_cores"] == 1.5
 
 
-def test_workers_that_have_not_told_anything_yet():
+def test_workers_that_have_not_sent_anything_yet():
     (sample,), workers = StandIn(make_worker(1, metrics={})).read()
     assert workers == {}
     assert sample["metrics"]["workers"] == 1
@@ -379,11 +379,11 @@ def check(cluster):
     assert metrics["memory_spilled_bytes"] == memory.spilled
     assert metrics["memory_limit_bytes"] == sum(limit for _, _, limit in workers.values())
     assert metrics["cpu_cores"] == pytest.approx(
-        sum(told["cpu"] for _, told, _ in workers.values()) / 100
+        sum(own["cpu"] for _, own, _ in workers.values()) / 100
     )
     # All workers are on one host.
     assert metrics["network_read_bytes_per_second"] in [
-        told["host_net_io"]["read_bps"] for _, told, _ in workers.values()
+        own["host_net_io"]["read_bps"] for _, own, _ in workers.values()
     ]
     assert metrics["scheduler_cpu_cores"] == recent["cpu"] / 100
     assert metrics["scheduler_memory_bytes"] == recent["memory"]

@@ -79,8 +79,8 @@ def test_what_could_not_be_sent_is_kept_and_sent(configured, directory, capsys):
     assert path in listed and scheduler_id in listed and "1 reports" in listed
     assert main(["spool", "send"]) == 0
     assert configured.accepted == [report]
-    told = sorted((group["prefix"], group["tasks_succeeded"]) for group in configured.groups())
-    assert told == [("abs", 7), ("hex", 7)]
+    groups = sorted((group["prefix"], group["tasks_succeeded"]) for group in configured.groups())
+    assert groups == [("abs", 7), ("hex", 7)]
     assert spool.list_files(str(directory)) == []
     assert main(["spool", "send"]) == 0
 
@@ -215,7 +215,7 @@ def test_a_server_that_is_silent_at_the_end(hung, directory, plain_configuration
     assert reports[-1]["final"]
 
 
-def test_a_directory_that_cannot_be_written_is_told_of(configured, tmp_path, caplog):
+def test_a_directory_that_cannot_be_written_is_reported(configured, tmp_path, caplog):
     (tmp_path / "file").write_text("")
     with dask.config.set({"galvo.spool.directory": str(tmp_path / "file" / "below")}):
         run_refused(configured, range(3))
@@ -248,7 +248,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_what_is_broken_is_set_aside_and_told_of(how, configured, directory, capsys, caplog):
+def test_what_is_broken_is_set_aside_and_reported(how, configured, directory, capsys, caplog):
     path = kept(directory, ['{"a": 1}', '{"b": "\u2028"}'])
     assert spool.read_file(path).reports == ['{"a": 1}', '{"b": "\u2028"}']
     spoil(path, how)

@@ -136,7 +136,7 @@ def test_idleness_is_watched_where_dask_does_not():
     assert not watch.after(60.0)
 
 
-def test_without_a_timeout_idleness_is_told_and_never_too_long():
+def test_without_a_timeout_idleness_is_reported_and_never_too_long():
     watch = Watch(Scheduler(), None)
     assert not watch.after(1e4)
     assert (watch.idleness.timeout, watch.idleness.since) == (None, watch.at - 1e4)
@@ -220,12 +220,12 @@ def test_time_in_which_a_scheduler_could_not_be_reached_does_not_count(kind, wal
     assert not watch.after(4.0)
     watch.at += wall
     watch.steady += steady
-    told = watch.at - 4.0 - (0.0 if steady > 5 else steady)
+    expected = watch.at - 4.0 - (0.0 if steady > 5 else steady)
     assert watch.closes_after() == pytest.approx(
         10.25 - 4.0 - (0 if steady > 5 else steady), abs=0.5
     )
     # So the server receives the same value, which its policy uses.
-    assert watch.idleness.since == pytest.approx(told, abs=0.5)
+    assert watch.idleness.since == pytest.approx(expected, abs=0.5)
     assert begun != watch.idleness.since
 
 
@@ -265,13 +265,13 @@ def test_small_differences_of_the_clocks_change_nothing(kind):
 def test_a_plugin_that_follows_goes_on_counting(kind, timeout, later, left):
     watch = idle_for(kind, 14.0)
     assert not watch.after(7.0)
-    told = watch.idleness.export_state()
+    state = watch.idleness.export_state()
     follower = Watch(watch.scheduler, timeout, watch.at + later)
-    follower.idleness.import_state(told)
+    follower.idleness.import_state(state)
     assert follower.closes_after() == left
     # The state left by an earlier version is incomplete.
     follower = Watch(watch.scheduler, 10.0, watch.at)
-    follower.idleness.import_state({k: told[k] for k in ("since", "transitions", "kept_until")})
+    follower.idleness.import_state({k: state[k] for k in ("since", "transitions", "kept_until")})
     assert follower.closes_after() == 10.25
 
 
@@ -300,9 +300,9 @@ def obeys(**wishes):
     plugin = CoiledTelemetry(read_settings("http://x", "t"))
     plugin._scheduler = Closing(idle_timeout=None, idle_since=None if busy else 1_700_000_000.0)
     plugin._idleness = Idleness(plugin._scheduler, None, lambda: 1_700_000_100.0)
-    wanted = {"stop_requested": True, "stop_only_if_idle": False, "stop_reason": None}
-    wanted["reported_idle_since"] = 1_700_000_000.0
-    plugin._sender = SimpleNamespace(keep_alive=None, **{**wanted, **wishes})
+    sender_fields = {"stop_requested": True, "stop_only_if_idle": False, "stop_reason": None}
+    sender_fields["reported_idle_since"] = 1_700_000_000.0
+    plugin._sender = SimpleNamespace(keep_alive=None, **{**sender_fields, **wishes})
     asyncio.run(main())
     return reasons, plugin._sender.stop_requested
 
@@ -329,7 +329,7 @@ def plugin():
     return plugin
 
 
-def heard(plugin, *topics):
+def seconds_until_due(plugin, *topics):
     """Returns the latest times at which events of these topics, in turn, should be sent."""
 
     async def main():
@@ -342,24 +342,24 @@ def heard(plugin, *topics):
 
 
 def test_events_are_sent_within_their_interval(plugin):
-    assert heard(plugin) == math.inf
-    assert 4.9 < heard(plugin, "a") < 5.1
+    assert seconds_until_due(plugin) == math.inf
+    assert 4.9 < seconds_until_due(plugin, "a") < 5.1
 
 
 def test_topics_that_are_not_sent_hurry_nothing(plugin):
     plugin._settings["events_allow"] = ["b"]
-    assert heard(plugin, "a") == math.inf
-    assert 4.9 < heard(plugin, "a", "b") < 5.1
+    assert seconds_until_due(plugin, "a") == math.inf
+    assert 4.9 < seconds_until_due(plugin, "a", "b") < 5.1
 
 
 def test_events_do_not_hurry_a_server_that_wants_fewer_reports(plugin):
     plugin._sender.pause = 21.0
-    assert heard(plugin, "a") == math.inf
+    assert seconds_until_due(plugin, "a") == math.inf
 
 
-def test_events_do_not_hurry_a_server_that_said_when_to_come_back(plugin):
+def test_events_do_not_hurry_a_server_that_sent_a_retry_time(plugin):
     plugin._sender.pause, plugin._sender.is_failing = 12.0, True
-    assert heard(plugin, "a") == math.inf
+    assert seconds_until_due(plugin, "a") == math.inf
 
 
 class Recorder:

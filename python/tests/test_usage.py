@@ -43,18 +43,18 @@ class Watched:
         return self
 
     @contextmanager
-    def unheard(self):
+    def without_plugin(self):
         """Runs the block without a plugin; afterwards a new one continues from the state of the
         previous one.
         """
         self.scheduler.read()
         self.usage.read(self.scheduler.clock)
-        told, self.usage = self.usage.export_state(), None
-        with self.scheduler.unheard():
+        state, self.usage = self.usage.export_state(), None
+        with self.scheduler.without_plugin():
             yield
         context = Context(self.scheduler, {}, self.scheduler.ledger)
         self.usage = Usage(context)
-        self.usage.import_state(told)
+        self.usage.import_state(state)
 
     def at(self, second):
         self.scheduler.clock = BEGIN + second
@@ -164,7 +164,7 @@ def test_threads_of_before_the_plugin_came_are_known_from_the_history():
     }  # fmt: skip
 
 
-def test_a_history_of_many_days_is_not_told_from_its_beginning():
+def test_a_history_of_many_days_is_not_sent_from_its_beginning():
     watched = Watched([(BEGIN - 1000 * 3600.0, 1)]).start()
     rows = watched.at(1).rows()
     assert len(rows) == 100  # in one report
@@ -281,12 +281,12 @@ def test_an_hour_goes_on_when_another_plugin_comes():
     watched.metrics[fine] = 7.0
     before = watched.at(3600 + 100).rows()
     totals = scheduler.ledger.totals()
-    with watched.unheard():
+    with watched.without_plugin():
         pass
     # Hours that may still change are reported as before.
     assert watched.rows() == before
     assert scheduler.ledger.totals() == totals
-    with watched.unheard():
+    with watched.without_plugin():
         watched.at(3600 + 110).add("b", threads=1, gib=4)
         scheduler.compute(third, seconds=10.0)
         watched.metrics[fine] = 8.0
@@ -380,7 +380,7 @@ def test_idle_time_is_absent_where_dask_measures_nothing():
     assert record.body["idle_seconds"] == 0.0
 
 
-def test_functions_are_told_only_where_tasks_are():
+def test_functions_are_sent_only_where_tasks_are():
     watched = Watched().start()
     watched.scheduler.ledger.receipt.accept(["basic"])
     watched.scheduler.finish(*watched.scheduler.submit("inc-1"))
@@ -391,7 +391,7 @@ def test_functions_are_told_only_where_tasks_are():
     assert "functions" not in record.body and record.body["tasks"] == 1
 
 
-def test_of_very_many_functions_those_that_took_longest_are_told(monkeypatch):
+def test_of_very_many_functions_those_that_took_longest_are_sent(monkeypatch):
     monkeypatch.setattr("galvo.plugin.usage.FUNCTIONS", 3)
     monkeypatch.setattr("galvo.plugin.usage.MOST_FUNCTIONS", 6)
     watched = Watched().start()
@@ -414,7 +414,7 @@ def test_a_clock_that_is_set_back_does_not_undo_an_hour(watched):
     assert watched.at(3800).rows() == {1: {"thread_seconds": 200.0, "worker_seconds": 200.0}}
 
 
-def test_a_server_without_memory_is_told_the_last_hours_again(watched):
+def test_a_server_without_memory_receives_the_last_hours_again(watched):
     watched.start()
     watched.at(0).add("a", threads=1, gib=None)
     watched.at(3600).rows()

@@ -56,7 +56,7 @@ class World:
         # The true values of each hour since registration, and the plugin's values.
         self.offered, self.busy = defaultdict(float), defaultdict(float)
         self.computed = defaultdict(float)
-        self.said = {}
+        self.reported = {}
 
     def register(self):
         ledger = self.scheduler.ledger
@@ -67,11 +67,11 @@ class World:
     def replace(self):
         """Replaces the plugin by another one, which continues from its state."""
         self.read()
-        late, told = self.context.last_metrics, self.usage.export_state()
+        late, state = self.context.last_metrics, self.usage.export_state()
         self.context = Context(self.scheduler, {}, self.scheduler.ledger)
         self.context.last_metrics = dict(late)
         self.usage = Usage(self.context)
-        self.usage.import_state(told)
+        self.usage.import_state(state)
 
     def integrate(self, start, stop, threads, sums):
         start = max(start, self.registered_at if self.registered_at is not None else stop)
@@ -163,7 +163,7 @@ class World:
         while self.scheduler.ledger.outboxes["usage"].records:
             report = self.scheduler.ledger.build(LARGEST_LIMITS)
             self.scheduler.ledger.acknowledge(report, report.sequence)
-            self.said.update({body["hour"]: body for _, body in report.items["usage"]})
+            self.reported.update({body["hour"]: body for _, body in report.items["usage"]})
         self.check()
 
     def check(self):
@@ -172,7 +172,7 @@ class World:
         for worker in self.workers.values():
             for start in worker.running:
                 self.integrate(start, self.now, 1, running)
-        for hour, row in self.said.items():
+        for hour, row in self.reported.items():
             observed = row.get("observed_seconds", row["thread_seconds"])
             assert observed == pytest.approx(self.offered[hour], abs=1e-3), hour
             assert observed <= row["thread_seconds"] + EXACT
@@ -218,7 +218,7 @@ def test_parts_of_thread_time_add_up_whatever_a_cluster_does(seed):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_thread_time_is_exact_once_all_workers_have_told(seed):
+def test_thread_time_is_exact_once_all_workers_have_reported(seed):
     world = World(seed, deaths=False)
     world.register()
     for _ in range(100):
@@ -229,7 +229,7 @@ def test_thread_time_is_exact_once_all_workers_have_told(seed):
         world.heartbeat(worker)
     world.read()
     sums = defaultdict(float)
-    for hour, row in world.said.items():
+    for hour, row in world.reported.items():
         sums["busy"] += sum(row[name] for name in EXECUTE)
         sums["computed"] += row["compute_seconds"]
         sums["idle"] += row.get("idle_seconds", 0.0)

@@ -95,7 +95,7 @@ def test_a_server_that_is_away_is_waited_for(api, impatient):
     assert ["does not answer" in line for line in screen.shown] == [False, True, False, False]
 
 
-def test_what_stands_in_front_of_a_server_may_say_that_it_is_away(api, monkeypatch):
+def test_what_stands_in_front_of_a_server_may_answer_that_it_is_away(api, monkeypatch):
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0)
     away = Answer(502, b"<html>")
     api.answers = [of(KEY), of(snapshot()), away, of(snapshot()), of(snapshot(**CLOSED))]
@@ -206,16 +206,16 @@ class FakeLogs:
     def answer(self, request):
         if "logs(" not in request.query:
             return data({"cluster": KEY})
-        asked = request.variables
+        variables = request.variables
         self.looks += 1
-        match, backwards = asked.get("match"), "first" not in asked
+        match, backwards = variables.get("match"), "first" not in variables
         if backwards:
-            before = asked.get("before")
+            before = variables.get("before")
             left = [line for line in self.lines if before is None or line < int(before)][::-1]
         else:
-            after = asked.get("after")
+            after = variables.get("after")
             left = [line for line in self.lines if after is None or line > int(after)]
-        size, looked_at, passed = asked["last"] if backwards else asked["first"], [], []
+        size, looked_at, passed = variables["last"] if backwards else variables["first"], [], []
         # At most 200 lines are examined, and the cursors refer to these, whether they match or not.
         while left and len(passed) < size and len(looked_at) < 200:
             looked_at.append(left.pop(0))
@@ -318,7 +318,7 @@ def test_logs_are_followed_on_after_the_server_was_away(logs, api, impatient):
     assert tailed(logs, 5, pace) == [[], [1, 2], [3]]
 
 
-def test_it_ends_when_the_cluster_is_closed_and_says_no_more(logs):
+def test_it_ends_when_the_cluster_is_closed_and_prints_no_more(logs):
     def close():
         logs.state = "CLOSED"
         logs.add(2)
@@ -351,7 +351,7 @@ def test_watch_prints_where_there_is_no_notebook(api, capsys):
     assert watch.wait() and repr(watch) == "<Watch of cluster 12>"
 
 
-def test_texts_of_others_cannot_tell_a_terminal_what_to_do():
+def test_texts_of_others_cannot_control_a_terminal():
     assert printable("a\tb\x1b[31mc\nd\x9b\u202ee") == "a\tb\\x1b[31mc\\nd\\x9b\\u202ee"
     unseen = "\u200b\u200e\u061c\ufeff\u2066\xad\U000e0041"
     assert printable(f"a{unseen}b") == "a\\u200b\\u200e\\u061c\\ufeff\\u2066\\xad\\U000e0041b"

@@ -84,7 +84,7 @@ def test_what_exceeds_the_rate_is_counted(lines):
     assert texts(lines.add(line("y"))) == [("x", 1), ("y", 1)]
 
 
-def test_the_next_line_tells_what_was_left_out(lines):
+def test_the_next_line_states_what_was_left_out(lines):
     for i in range(6):
         lines.add(line(str(i)))
     lines.test_clock.now += 11
@@ -109,7 +109,7 @@ def test_a_flood_takes_nothing_from_what_matters(lines):
     assert not lines.holds() and lines.finish() == []
 
 
-def test_repetitions_beyond_the_rate_count_as_often_as_they_were_said(lines):
+def test_repetitions_beyond_the_rate_count_as_often_as_they_were_logged(lines):
     for i in range(10):
         lines.add(line(str(i)))
         lines.add(line(str(i)))
@@ -127,8 +127,8 @@ def test_every_line_is_sent_or_counted(lines):
         if i % 50 == 0:
             sent += lines.release()
     sent += lines.finish()
-    said = sum(one["repeated"] for one in sent if "left_out" not in one)
-    assert said < 1000 and said + sum(left_out(sent)) == logged
+    sent_count = sum(one["repeated"] for one in sent if "left_out" not in one)
+    assert sent_count < 1000 and sent_count + sum(left_out(sent)) == logged
 
 
 # Tasks as shown by Dask 2026.8, and as shown here.
@@ -267,9 +267,9 @@ class Host:
         self.events = []
         self.handlers = {}
         self.closed, self.refused = False, {}
-        self.scheduler = SimpleNamespace(log_event=self.tell)
+        self.scheduler = SimpleNamespace(log_event=self.receive_event)
 
-    async def tell(self, topic, msg):
+    async def receive_event(self, topic, msg):
         if self.closed:
             raise OSError("closed")
         if msg.get("message") in self.refused:
@@ -284,7 +284,7 @@ class Host:
         msgpack.packb(message)
         self.events.append((topic, message))
 
-    def said(self):
+    def sent_messages(self):
         for function, arguments in self.loop.callbacks:
             if asyncio.iscoroutinefunction(function):
                 asyncio.run(function(*arguments))
@@ -301,7 +301,7 @@ def handlers():
     return [h for h in logging.getLogger("distributed").handlers if hasattr(h, "guests")]
 
 
-def test_a_worker_has_one_handler_however_often_it_is_asked():
+def test_a_worker_has_one_handler_however_often_it_is_set_up():
     worker, log = Host(), logging.getLogger("distributed.worker")
     first, second = WorkerSide(SETTINGS), pickle.loads(pickle.dumps(WorkerSide(SETTINGS)))
     assert type(second) is not WorkerSide  # made of the same text, in a module of its own
@@ -312,7 +312,7 @@ def test_a_worker_has_one_handler_however_often_it_is_asked():
     second.teardown(worker)
     log.warning("none")
     first.teardown(worker)
-    assert worker.said() == ["one"] and handlers() == []
+    assert worker.sent_messages() == ["one"] and handlers() == []
     assert worker.metrics == {}
 
 
@@ -323,28 +323,28 @@ def test_nannies_in_one_process_send_each_line_once():
         plugin.setup(nanny)
     log = logging.getLogger("distributed.nanny")
     log.warning("one")
-    assert [nanny.said() for nanny in nannies] == [["one"], []]
+    assert [nanny.sent_messages() for nanny in nannies] == [["one"], []]
     message = nannies[0].events[0][1]
     assert message["source"] == "nanny" and "worker" not in message
     plugins[0].teardown(nannies[0])
     log.warning("two")
-    assert nannies[1].said() == ["two"]
+    assert nannies[1].sent_messages() == ["two"]
     assert nannies[1].events[0][1]["worker"] == nannies[1].worker_address
     plugins[1].teardown(nannies[1])
     assert handlers() == []
 
 
-def test_a_nanny_that_cannot_send_says_nothing_and_loses_nothing(caplog):
+def test_a_nanny_that_cannot_send_stays_silent_and_loses_nothing(caplog):
     nanny, plugin = Host(), NannySide(SETTINGS)
     plugin.setup(nanny)
     log = logging.getLogger("distributed.nanny")
     log.warning("one")
     nanny.closed = True
-    assert nanny.said() == []
+    assert nanny.sent_messages() == []
     nanny.closed = False
     log.warning("two")
     asyncio.run(plugin._guest._deliver())
-    assert nanny.said() == ["one", "two"]
+    assert nanny.sent_messages() == ["one", "two"]
     assert [record.getMessage() for record in caplog.records] == ["one", "two"]
     numbers = [message["number"] for _, message in nanny.events]
     assert numbers == sorted(set(numbers))
@@ -361,7 +361,7 @@ def test_a_message_that_cannot_be_sent_costs_nothing_but_itself(error):
         log.warning(text)
     for _ in range(10):
         asyncio.run(plugin._guest._deliver())
-    assert nanny.said() == ["one", "three"]
+    assert nanny.sent_messages() == ["one", "three"]
     plugin._guest._handler.finish()
     asyncio.run(plugin._guest._deliver())
     assert nanny.events[-1][1]["left_out"] == 1
@@ -376,8 +376,8 @@ def test_a_nanny_that_ends_sends_what_it_has(monkeypatch):
     asyncio.run(plugin.teardown(nanny))
     (notice,) = [message for _, message in nanny.events if "left_out" in message]
     assert notice["left_out"] == 40
-    said = [message["message"] for message in lines_of(nanny)]
-    assert len(said) == 210 and said[-1] == "249"
+    sent_texts = [message["message"] for message in lines_of(nanny)]
+    assert len(sent_texts) == 210 and sent_texts[-1] == "249"
     assert handlers() == []
 
     # Without a listener, the nanny neither waits forever nor reports an error.
@@ -408,7 +408,7 @@ def test_lines_of_other_threads():
     thread.start()
     thread.join()
     plugin.teardown(worker)
-    assert worker.said() == ["there"]
+    assert worker.sent_messages() == ["there"]
 
 
 def test_the_metric_never_fails():
@@ -544,8 +544,8 @@ def test_a_line_does_not_wait_for_another_that_is_being_read():
     plugin.setup(worker)
     log = logging.getLogger("mine")
 
-    class Asking:
-        """Like a Dask collection, asks another thread for its representation, which logs."""
+    class ShownByThread:
+        """Like a Dask collection, is represented by another thread, which logs."""
 
         def __str__(self):
             thread = threading.Thread(target=log.error, args=("by another thread",), daemon=True)
@@ -554,14 +554,14 @@ def test_a_line_does_not_wait_for_another_that_is_being_read():
             assert not thread.is_alive()
             return "shown"
 
-    record = logging.LogRecord("mine", 40, "f", 1, "%s", (Asking(),), None)
+    record = logging.LogRecord("mine", 40, "f", 1, "%s", (ShownByThread(),), None)
     (handler,) = handlers()
     handler.handle(record)
     plugin.teardown(worker)
-    assert sorted(worker.said()) == ["by another thread", "shown"]
+    assert sorted(worker.sent_messages()) == ["by another thread", "shown"]
 
 
-def test_a_worker_that_ends_or_is_asked_sends_what_it_holds():
+def test_a_worker_that_ends_or_is_queried_sends_what_it_holds():
     worker, plugin = Host(), WorkerSide(SETTINGS)
     plugin.setup(worker)
     release = worker.handlers[worker_side.OPERATION]
@@ -621,7 +621,7 @@ def test_a_handler_that_an_earlier_version_takes_away_reads_nothing():
         logging.getLogger(name).removeHandler(handler)
     logging.getLogger("mine").warning("none")
     logging.getLogger("distributed.some").warning("none")
-    assert worker.said() == ["one"]
+    assert worker.sent_messages() == ["one"]
     detach(handler)
     plugin.teardown(worker)
 

@@ -75,16 +75,16 @@ class StandIn:
         self.scheduler.workers[state.address] = state
         self.collector.worker_added(state.address)
 
-    def tell(self, topic, **message):
+    def add_event(self, topic, **message):
         self.collector.event(topic, message, self.clock)
 
-    def remove(self, state, stimulus_id=None, told=True, **message):
+    def remove(self, state, stimulus_id=None, with_event=True, **message):
         """Removes a worker as recent releases do."""
         del self.scheduler.workers[state.address]
-        if told:
+        if with_event:
             removal = {"action": "remove-worker", "processing-tasks": set(), "expected": False}
             removal["lost-computed-tasks"] = set()
-            self.tell(state.address, **{**removal, **message})
+            self.add_event(state.address, **{**removal, **message})
         self.collector.worker_removed(state.address, stimulus_id)
 
     def read(self, seconds=0.0, closing=False):
@@ -103,7 +103,7 @@ class StandIn:
         return items
 
 
-def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
+def test_a_worker_is_reported_when_it_comes_and_when_it_has_ended():
     worker = make_worker(1, metrics={"memory": 300})
     there = StandIn(worker)
     items = there.read()
@@ -144,31 +144,33 @@ def test_a_worker_is_told_of_when_it_comes_and_when_it_has_ended():
 
 
 def retire(there, worker):
-    there.tell(worker.address, **{"action": "worker-status-change", "status": "closing_gracefully"})
+    there.add_event(
+        worker.address, **{"action": "worker-status-change", "status": "closing_gracefully"}
+    )
 
 
 def close(there, worker):
-    there.tell(worker.address, action="closing-worker", reason="nanny-close")
+    there.add_event(worker.address, action="closing-worker", reason="nanny-close")
 
 
 def change_to_closing(there, worker):
-    there.tell(worker.address, action="worker-status-change", status="closing")
+    there.add_event(worker.address, action="worker-status-change", status="closing")
 
 
 def run_again(there, worker):
-    there.tell(worker.address, action="worker-status-change", status="running")
+    there.add_event(worker.address, action="worker-status-change", status="running")
 
 
-def ask_to_close(there, worker):
-    there.tell(worker.address, action="close-worker")
+def request_close(there, worker):
+    there.add_event(worker.address, action="close-worker")
 
 
 def exceed(there, worker):
-    there.tell("worker-restart-memory", worker=worker.address, pid=1, rss=990)
+    there.add_event("worker-restart-memory", worker=worker.address, pid=1, rss=990)
 
 
 def be_silent(there, worker):
-    there.tell("scheduler", action="worker-ttl-timed-out", workers=[worker.address], ttl=300)
+    there.add_event("scheduler", action="worker-ttl-timed-out", workers=[worker.address], ttl=300)
 
 
 def restart(there, worker):
@@ -191,7 +193,7 @@ BROKEN = "handle-worker-cleanup-1.5"
         ([retire], None, [], "retired"),
         ([retire], BROKEN, [], "lost"),  # died before that was done
         ([retire, change_to_closing], BROKEN, [], "retired"),  # closes itself afterwards
-        ([retire, ask_to_close], BROKEN, [], "retired"),
+        ([retire, request_close], BROKEN, [], "retired"),
         ([retire, run_again], None, [], "lost"),
         ([close], BROKEN, [], "closed"),
         ([change_to_closing], None, [], "closed"),
@@ -224,7 +226,7 @@ def test_how_a_worker_ended(before, stimulus_id, after, end):
     assert row["peak_memory_bytes"] == row["last_memory_bytes"]
 
 
-def test_an_end_is_corrected_when_its_cause_is_heard_of_late():
+def test_an_end_is_corrected_when_its_cause_arrives_late():
     worker = make_worker(1)
     there = StandIn(worker)
     there.remove(worker, BROKEN)
@@ -237,17 +239,18 @@ def test_an_end_is_corrected_when_its_cause_is_heard_of_late():
     assert corrected == {**row, "end": "memory", **of_memory}
 
 
-def test_the_line_in_the_log_of_a_nanny_tells_of_memory():
+def test_the_line_in_the_log_of_a_nanny_gives_memory_as_the_cause():
     one, two, three = (make_worker(n) for n in (1, 2, 3))
     there = StandIn(one, two, three)
     line = f"Worker {one.address} (pid=7) exceeded 95% memory budget. Restarting..."
-    there.tell("galvo-log", message=line, level="WARNING", source="nanny")
-    there.tell("galvo-log", message=line.replace("1:", "2:"), source="worker")  # hearsay
-    there.tell("galvo-log", message=3, source="nanny")
+    there.add_event("galvo-log", message=line, level="WARNING", source="nanny")
+    there.add_event("galvo-log", message=line.replace("1:", "2:"), source="worker")  # no nanny
+    there.add_event("galvo-log", message=3, source="nanny")
     there.collector.event("scores", "text", there.clock)
     line = "Worker exceeded 95% memory budget. Restarting"
-    there.tell("galvo-log", message=line, source="nanny", worker=three.address)
-    there.tell("galvo-log", message=line, source="nanny")  # one of several nannies in a process
+    there.add_event("galvo-log", message=line, source="nanny", worker=three.address)
+    # One of several nannies in a process.
+    there.add_event("galvo-log", message=line, source="nanny")
     for worker in (one, two, three):
         there.remove(worker, BROKEN)
     assert [row["end"] for row in there.read(3)["workers"]] == ["memory", "lost", "memory"]
@@ -349,7 +352,7 @@ def test_closing_ends_all_that_is_there():
     assert there.read(5) == {}
 
 
-def test_an_older_release_is_heard_through_what_it_remembers():
+def test_an_older_release_is_read_from_what_it_remembers():
     """An older release calls no hook for events, and has no ids, and no history of threads."""
     there = StandIn()
     del there.scheduler.total_nthreads_history
@@ -383,7 +386,7 @@ def test_an_older_release_is_heard_through_what_it_remembers():
                 history.append((key, "memory", "released", {}, "cleanup", there.clock))
             history.append(("scattered", "memory", "forgotten", {}, "cleanup", there.clock))
             history.append(("k", "processing", "released", {}, "cleanup", there.clock))
-        there.remove(worker, told=False)
+        there.remove(worker, with_event=False)
     there.topics[retired.address].append((there.clock, {"action": "retired"}))
     assert "workers" not in there.read()
     rows = there.read(5)["workers"]
@@ -433,13 +436,13 @@ def test_another_plugin_knows_who_was_there_before_it():
     there.scheduler.client_comms = {"Client-1": None}
     there.collector.client_added("Client-1")
     before = there.read(1)
-    told = there.collector.export_state()
+    state = there.collector.export_state()
     del there.scheduler.workers[leaving.address]
     there.scheduler.client_comms = {"Client-2": None}
     there.ledger = Ledger(1, now=lambda: there.clock)
     there.context = Context(there.scheduler, {"interval_seconds": 0.5}, there.ledger)
     there.collector = Workers(there.context)
-    there.collector.import_state(told)
+    there.collector.import_state(state)
     asyncio.run(there.collector.start())
     items = there.read(10)
     rows = {row["id"]: row for row in items["workers"]}
@@ -478,7 +481,7 @@ def test_clients_come_and_go():
     assert there.collector._clients == {}
 
 
-def test_changes_of_threads_are_told_once_and_have_moments_of_their_own():
+def test_changes_of_threads_are_sent_once_and_have_moments_of_their_own():
     there = StandIn()
     history, begun = there.scheduler.total_nthreads_history, 1_700_000_000.0
     history += [(begun + 5, 2), (begun + 5, 4)]
@@ -604,7 +607,7 @@ def test_processes_that_die_and_are_retired():
     ):
         scheduler = cluster.scheduler
         first, second = sorted(scheduler.workers.values(), key=lambda ws: ws.name)
-        told = rows()
+        first_rows = rows()
         for state in (first, second):
             (added_at,) = (
                 at
@@ -620,7 +623,7 @@ def test_processes_that_die_and_are_retired():
             assert row["host"] == "127.0.0.1"
             assert row["end"] is row["ended_at"] is row["last_seen_at"] is None
         environments = rows("environments")
-        assert {row["environment_id"] for row in told.values()} == {
+        assert {row["environment_id"] for row in first_rows.values()} == {
             id for id, row in environments.items() if row["executable"] is None
         }
         # One result is on both workers and cannot be lost with one of them.
@@ -650,10 +653,10 @@ def test_processes_that_die_and_are_retired():
         client.retire_workers([second.address])
         row = ended(rows, second)
         assert (row["end"], row["lost_results"]) == ("retired", 0)
-        told = [(row["at"], row["threads"]) for row in rows("thread_history").values()]
+        thread_changes = [(row["at"], row["threads"]) for row in rows("thread_history").values()]
         if hasattr(scheduler, "total_nthreads_history"):
-            assert told == scheduler.total_nthreads_history
-        assert [threads for _, threads in told][-4:] == [2, 1, 2, 1]
+            assert thread_changes == scheduler.total_nthreads_history
+        assert [threads for _, threads in thread_changes][-4:] == [2, 1, 2, 1]
 
 
 def test_a_worker_that_its_nanny_ends_for_its_memory():

@@ -97,7 +97,7 @@ def moment(time):
 # ------------------------------------------------------------------------------------ Galvo's side
 
 
-def galvo_says(galvo, scheduler_id):
+def galvo_values(galvo, scheduler_id):
     found = cluster(galvo, scheduler_id)
     if found is None:
         return None
@@ -183,7 +183,7 @@ def galvo_durations(durations):
     return {action.upper().replace("-", "_"): close_to(spent[action]) for action in spent}
 
 
-def dask_says(report, closed=False):
+def dask_values(report, closed=False):
     """Returns the expected response of Galvo, from Dask's own account of an idle cluster."""
     groups, prefixes = report["groups"], report["prefixes"]
 
@@ -367,15 +367,15 @@ def reports_say(reports):
 
 def assert_agreement(galvo, report, closed=False):
     """Asserts that Galvo agrees with Dask within a few report intervals."""
-    assert_galvo_says(dask_says(report, closed), galvo, report)
+    assert_galvo_has(dask_values(report, closed), galvo, report)
 
 
-def assert_galvo_says(expected, galvo, report):
+def assert_galvo_has(expected, galvo, report):
     found = None
 
     def agree():
         nonlocal found
-        found = galvo_says(galvo, report["scheduler_id"])
+        found = galvo_values(galvo, report["scheduler_id"])
         return found == expected
 
     try:

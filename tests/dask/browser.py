@@ -66,11 +66,11 @@ window.addEventListener("load", () => {
     scrolls: table.parentElement.scrollWidth >= table.getBoundingClientRect().width - 1,
   }));
   const items = [...document.querySelectorAll(".galvo li")].map(measured);
-  const told = document.createElement("script");
-  told.type = "application/json";
-  told.id = "measured";
-  told.textContent = JSON.stringify({ tables, items, rules: document.styleSheets.length });
-  document.body.append(told);
+  const result = document.createElement("script");
+  result.type = "application/json";
+  result.id = "measured";
+  result.textContent = JSON.stringify({ tables, items, rules: document.styleSheets.length });
+  document.body.append(result);
 });
 </script>
 """

@@ -46,7 +46,7 @@ class Inquiry:
         options = {"topics": topics, "count": count, "password": "x"}
         self.client.call("trouble", workload="announcements", **options)
 
-    def told(self):
+    def wait_for_row(self):
         """Returns the cluster's row, once Galvo has everything that Dask knows."""
 
         prefixes = self.report["prefixes"].values()
@@ -54,7 +54,7 @@ class Inquiry:
         expected = (done, len(self.report["errors"]))
 
         def look():
-            for row in self.ask("list_clusters"):
+            for row in self.call_function("list_clusters"):
                 totals = row["totals"]
                 if (totals["tasksSucceeded"], totals["errors"]) == expected:
                     return row
@@ -63,7 +63,7 @@ class Inquiry:
         # An event with both topics is stored under each.
         events = sum(len(self.events(topic)) for topic in TOPICS)
         wait_until(
-            lambda: len(self.ask("list_events", mine=True, topics=TOPICS)) == events,
+            lambda: len(self.call_function("list_events", mine=True, topics=TOPICS)) == events,
             "Galvo knows of all events",
         )
         return row
@@ -71,8 +71,8 @@ class Inquiry:
     def events(self, topic):
         return self.client.call("look", at="events", topic=topic)
 
-    def ask(self, function, **arguments):
-        answer = self.client.call("ask", function=function, **arguments)
+    def call_function(self, function, **arguments):
+        answer = self.client.call("call_function", function=function, **arguments)
         assert answer["warnings"] == []
         return answer["rows"]
 

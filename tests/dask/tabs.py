@@ -89,7 +89,7 @@ class Tab:
         # Records the messages that a frame sends to the page, which has no script for them.
         self.call(
             "Page.addScriptToEvaluateOnNewDocument",
-            source="addEventListener('message', e => (window.heard ??= []).push(e.data))",
+            source="addEventListener('message', e => (window.received ??= []).push(e.data))",
         )
 
     def _listen(self):
@@ -157,8 +157,8 @@ class Tab:
             return None
         return history["entries"][history["currentIndex"]]["url"]
 
-    def heard(self):
-        return self.run("window.heard ?? []")
+    def messages(self):
+        return self.run("window.received ?? []")
 
     def press(self, key, text=None, modifiers=0):
         """Sends the events of a key with its text, which is the key itself unless it is given."""

@@ -28,10 +28,10 @@ def test_why_a_cluster_is_running(galvo, python, start_cluster, processes):
             answers = galvo.query(WHY, id=id_)["cluster"]["answers"]
             why = answers["whyRunning"]
             evidence = {row["label"]: row["value"] for row in why["evidence"]}
-            told = (why["value"], why["unit"], evidence.get("Results in memory"))
-            return answers if told == (value, unit, results) else None
+            actual = (why["value"], why["unit"], evidence.get("Results in memory"))
+            return answers if actual == (value, unit, results) else None
 
-        answers = wait_until(look, f"it is said that there are {value} {unit}")
+        answers = wait_until(look, f"the answer is {value} {unit}")
         assert answers["whyRunning"]["confidence"] == "MEASURED"
         return answers
 

@@ -46,8 +46,8 @@ def test_a_file_name_that_is_no_text(every_python, galvo, tmp_path):
     expected = sorted(rf"cannot read caf\udce9.csv in {number}" for number in range(6))
     lines = everything(galvo, LOGS, found["scheduler_id"])
     for logger in ("distributed.worker", "mymodule"):
-        said = [line["message"] for line in lines if line["logger"] == logger]
-        assert sorted(text for text in said if "cannot read" in text) == expected
+        messages = [line["message"] for line in lines if line["logger"] == logger]
+        assert sorted(text for text in messages if "cannot read" in text) == expected
 
 
 @pytest.mark.parametrize("end", ["close", "shutdown"])
@@ -98,8 +98,10 @@ def test_hostile_values_in_every_comm(every_python, galvo, tmp_path):
         assert found == expected, workload
         closed(galvo, id_)
         lines = lines_of(galvo, id_, "distributed.worker")
-        said = {line["message"][:10] for line in lines if line["message"].startswith("hostile ")}
-        unseen = [f"hostile {n:02}" for n in range(40) if f"hostile {n:02}" not in said]
+        received = {
+            line["message"][:10] for line in lines if line["message"].startswith("hostile ")
+        }
+        unseen = [f"hostile {n:02}" for n in range(40) if f"hostile {n:02}" not in received]
         # These fail when formatted, so their numbers are not in the line either.
         shown = [line for line in lines if line["message"].startswith("hostile %02d %s [its")]
         # One of them recurses too deeply for Dask's handlers, which come first.
@@ -140,14 +142,14 @@ def test_hostile_values_of_a_nanny(every_python, galvo, start_cluster):
     client = dask.client()
     scheduler, _ = client.call("idle")
 
-    def said():
+    def received():
         id_ = cluster_id(galvo, scheduler)
         lines = lines_of(galvo, scheduler, "distributed.nanny") if id_ else []
         nannys = [line["message"][:10] for line in lines if line["source"] == "NANNY"]
         return {text for text in nannys if text.startswith("hostile ") and text[8:].isdigit()}
 
     # Five of them raise when they are formatted.
-    wait_until(lambda: len(said()) == 35, "the nanny's lines have arrived")
+    wait_until(lambda: len(received()) == 35, "the nanny's lines have arrived")
     client.call("run", workload="squares", first=0, count=4)
     report = client.call("dask_report")
     assert (report["workers_now"], report["errors"]) == (1, [])

@@ -169,7 +169,7 @@ def computations_and_exceptions(analytics, report, number):
         {"user": "ada", "since": "1 hour"},
     ):
         found = analytics("list_exceptions", **which)
-        told = {
+        listed = {
             error["key"]: {
                 "at": seconds(error["timestamp"]),
                 "type": error["type"],
@@ -181,7 +181,7 @@ def computations_and_exceptions(analytics, report, number):
             }
             for error in found
         }
-        assert told == errors, which
+        assert listed == errors, which
         assert {error["cluster_id"] for error in found} == {number}
     for which in ({"user": "admin"}, {"since": "1 ms"}):
         assert analytics("list_exceptions", **which) == []
@@ -216,8 +216,8 @@ def logs(customer, client, number, report):
         *arguments, "--tail", "--interval", "1", "--filter", "hums", stdin=subprocess.DEVNULL
     )
     client.call("announce", first=1000, count=10)
-    wanted = set(range(1000, 1010))
-    wait_until(lambda: wanted <= set(hums(following.log())), "all lines are followed", 40)
+    expected = set(range(1000, 1010))
+    wait_until(lambda: expected <= set(hums(following.log())), "all lines are followed", 40)
     following.kill()
     followed = [line for line in hums(following.log()) if line >= 1000]
     assert len(followed) == len(set(followed))
@@ -284,11 +284,11 @@ def spans(customer, client, number):
       nodes { daskId tag clientStartedAt clientStoppedAt } } } }
     """
 
-    def told():
+    def find_spans():
         nodes = customer.galvo.query(query, id=str(number))["cluster"]["spans"]["nodes"]
         return [node for node in nodes if node["clientStoppedAt"]]
 
-    (span,) = wait_until(told, "the span is reported", 20)
+    (span,) = wait_until(find_spans, "the span is reported", 20)
     assert (span["daskId"], span["tag"]) == (identifier, "timed")
     assert seconds(span["clientStartedAt"]) < seconds(span["clientStoppedAt"])
 
@@ -302,7 +302,9 @@ def views(customer, client, row, report):
     details = client.call("cloud", method="cluster_details", cluster_id=number)
     assert len(details["workers"]) == 2
     assert command.run("cluster", "address", str(number)) == "127.0.0.1"
-    assert command.run("cluster", "address") == "127.0.0.1", "the newest of one's own is meant"
+    assert command.run("cluster", "address") == "127.0.0.1", (
+        "the newest of one's own is the default"
+    )
     assert client.call("coiled", function="list_core_usage")["cores"] == 2
     me = client.call("coiled", function="list_user_information")
     assert me["username"] == "ada"
@@ -354,8 +356,8 @@ def test_preload_and_stop(customer):
     reason = "requested through Galvo by ada: User requested stop via CLI"
     assert found == {"state": "CLOSED", "closeReason": reason}
     # The logs of a closed cluster are read, not followed.
-    told = customer.command.run("cluster", "logs", scheduler, "--tail", "--no-color")
-    assert "is stopped so not tailing" in told
+    output = customer.command.run("cluster", "logs", scheduler, "--tail", "--no-color")
+    assert "is stopped so not tailing" in output
 
 
 def account(customer):

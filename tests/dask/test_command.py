@@ -28,11 +28,11 @@ def inquiry(processes, python, galvo, request):
 
 def test_logs(inquiry):
     """Followed lines appear once, until the scheduler closes; a filter finds existing lines."""
-    number = inquiry.told()["number"]
+    number = inquiry.wait_for_row()["number"]
     arguments = ["--interval", "0.2s", "--tail", "1000", "--filter", "is what number"]
     following = inquiry.start("logs", number, "--follow", *arguments)
     inquiry.announce(["later"], 40)
-    said = 2 * ANNOUNCED + 40
+    expected = 2 * ANNOUNCED + 40
 
     def numbers(log):
         """Returns the logged numbers, each as often as it was logged: repetitions are one line."""
@@ -40,7 +40,7 @@ def test_logs(inquiry):
         found = re.findall(line, log, re.MULTILINE)
         return [int(number) for number, times in found for _ in range(int(times or 1))]
 
-    wait_until(lambda: len(numbers(following.log())) >= said, "all lines are followed", 40)
+    wait_until(lambda: len(numbers(following.log())) >= expected, "all lines are followed", 40)
     found = inquiry.run("logs", number, "--filter", "IS WHAT NUMBER 39 ", "--tail", "10")
     assert found.returncode == 0
     assert numbers(found.stdout) == [39] * 3
@@ -49,21 +49,21 @@ def test_logs(inquiry):
     assert following.wait(40) == 0
     assert sorted(numbers(following.log())) == sorted([*range(ANNOUNCED)] * 2 + [*range(40)])
     # The logs remain after the cluster is gone.
-    told = inquiry.run("logs", "--filter", "is what number", "--tail", 500)
-    assert len(numbers(told.stdout)) == said
+    filtered = inquiry.run("logs", "--filter", "is what number", "--tail", 500)
+    assert len(numbers(filtered.stdout)) == expected
 
 
 def test_stop_and_watch(inquiry):
-    number = inquiry.told()["number"]
+    number = inquiry.wait_for_row()["number"]
     watching = inquiry.start("watch", number, "--interval", "0.2s")
     watching.wait_for_log(r"^cluster .* · 2 workers, 2 threads · ")
     live = inquiry.run("top").stdout
     mine = next(line for line in live.splitlines() if line.startswith(f"{number} "))
     assert re.search(r" ada +(running|idle for .+?) +\d.* +2 +2 +\S+ \S+ ", mine), live
     assert mine.endswith("~0.10 USD"), "two threads at the server's estimate of 0.05 USD an hour"
-    asked = inquiry.run("stop", number)
-    assert (asked.returncode, inquiry.dask.dask.scheduler.is_running()) == (2, True)
-    assert "--yes" in asked.stderr
+    unconfirmed = inquiry.run("stop", number)
+    assert (unconfirmed.returncode, inquiry.dask.dask.scheduler.is_running()) == (2, True)
+    assert "--yes" in unconfirmed.stderr
     # A read-only token stops nothing.
     reader = inquiry.galvo.query(READER)["createToken"]["secret"]
     refused = inquiry.run("stop", number, "--yes", token=reader)
@@ -78,12 +78,12 @@ def test_stop_and_watch(inquiry):
     assert "closed after" in watching.log().splitlines()[-1]
     left = inquiry.run("top", "--json")
     assert number not in [row["number"] for row in json.loads(left.stdout)["clusters"]]
-    told = inquiry.run("clusters")
-    line = told.stdout.splitlines()[1]
+    listing = inquiry.run("clusters")
+    line = listing.stdout.splitlines()[1]
     errors = str(len(inquiry.report["errors"]))
     # How much a few seconds cost depends on the machine.
     assert re.search(rf"^{number} +\S+ +ada +closed .* {errors} +~(less than )?\d", line), line
-    assert inquiry.galvo.token not in done.stdout + told.stdout + watching.log()
+    assert inquiry.galvo.token not in done.stdout + listing.stdout + watching.log()
     page = inquiry.processes.directory / "report.html"
     assert inquiry.run("report", number, "--output", page).returncode == 0
     assert "closed after" in page.read_text(encoding="utf-8")
@@ -120,8 +120,8 @@ def test_login(own_galvo, processes, python):  # noqa: F811
 def test_the_server_and_the_package_have_commands_of_their_own(processes, python):
     """No command exists in both programs, and the package passes the server's commands on."""
     binary = Path(os.environ.get("GALVO_BIN", "target/debug/galvo")).resolve()
-    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
-    listed = told.partition("Commands:\n")[2].partition("\n\n")[0]
+    usage = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
+    listed = usage.partition("Commands:\n")[2].partition("\n\n")[0]
     commands = set(re.findall(r"^  (\w[\w-]*) ", listed, re.MULTILINE))
     assert {"serve", "token", "help"} <= commands
     assert commands.isdisjoint(COMMANDS)
@@ -139,8 +139,8 @@ def test_the_server_and_the_package_have_commands_of_their_own(processes, python
 
 def test_the_package_knows_the_commands_of_the_server():
     binary = os.environ.get("GALVO_BIN", "target/debug/galvo")
-    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
-    listed = told.partition("Commands:\n")[2].partition("\n\n")[0]
+    usage = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
+    listed = usage.partition("Commands:\n")[2].partition("\n\n")[0]
     commands = re.findall(r"^  (\w[\w-]*) ", listed, re.MULTILINE)
     assert set(commands) - {"help"} == set(server.COMMANDS)
 

@@ -1,6 +1,6 @@
 """Stopping a cluster through Galvo."""
 
-from accounts import COMPUTATIONS, cluster, cluster_id, everything, galvo_says, seconds
+from accounts import COMPUTATIONS, cluster, cluster_id, everything, galvo_values, seconds
 from conftest import settings_for
 from processes import wait_until
 
@@ -24,7 +24,7 @@ def test_stop_through_galvo(galvo, python, start_cluster, processes):
     id_ = wait_until(lambda: cluster_id(galvo, report["scheduler_id"]), "the cluster is known")
 
     def states():
-        return [group["states"] for group in galvo_says(galvo, report["scheduler_id"])["groups"]]
+        return [group["states"] for group in galvo_values(galvo, report["scheduler_id"])["groups"]]
 
     wait_until(lambda: states() == [{"PROCESSING": 1}, {"MEMORY": 4}], "Galvo knows what runs")
     last_report = seconds(cluster(galvo, report["scheduler_id"])["lastSeenAt"])

@@ -16,7 +16,7 @@ from stores import member
 REPORTS, SPANS, CELLS = 20, 10, 5000
 NOW = 1_795_000_000.0
 
-ASK = """
+SCRIPT = """
 import galvo, json, sys
 
 
@@ -136,8 +136,8 @@ def test_a_million_rows_are_a_data_frame(processes, python):
     server.stop()
     server.start()
 
-    asking = subprocess.Popen(
-        [python, "-c", ASK, str(small), str(large)],
+    exporting = subprocess.Popen(
+        [python, "-c", SCRIPT, str(small), str(large)],
         env=dask_environment(processes.directory, settings),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -145,12 +145,12 @@ def test_a_million_rows_are_a_data_frame(processes, python):
     )
     # The first exports are not part of the measurement: each thread of the server keeps some memory
     # for later use, however long an export is.
-    assert asking.stdout.readline() == "measure\n"
+    assert exporting.stdout.readline() == "measure\n"
     with Resident(server.process) as resident:
-        told = json.loads(asking.communicate("go\n", timeout=300)[0])
-    assert asking.returncode == 0
-    size = told.pop("bytes")
-    assert told == {
+        measured = json.loads(exporting.communicate("go\n", timeout=300)[0])
+    assert exporting.returncode == 0
+    size = measured.pop("bytes")
+    assert measured == {
         "rows": REPORTS * SPANS * CELLS,
         # Eighths are exact in floating point.
         "sum": REPORTS * SPANS * sum(range(CELLS)) / 8,
@@ -158,7 +158,7 @@ def test_a_million_rows_are_a_data_frame(processes, python):
         "functions": CELLS,
         "type": "float64",
     }
-    assert told["rows"] == 1_000_000
+    assert measured["rows"] == 1_000_000
     # The server buffers nothing: ten times as many rows take hardly more memory.
     assert size > 100 << 20, f"{size >> 20} MiB"
     assert resident.grown < 64 << 20, f"{resident.grown >> 20} MiB more"

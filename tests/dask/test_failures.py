@@ -67,12 +67,12 @@ def test_task_that_kills_its_workers(galvo, python, processes):
     observed = observe(client, lambda o: len(o["workers"]) == 4, "the nanny has started a fourth")
     *dead, alive = observed["workers"]
 
-    def told():
+    def find_workers():
         found = workers_of(galvo, observed)
         ends = [worker["end"] and worker["end"]["kind"] for worker in found]
         return ends == ["LOST", "LOST", "LOST", None] and found
 
-    found = wait_until(told, "Galvo knows of three deaths")
+    found = wait_until(find_workers, "Galvo knows of three deaths")
     assert [worker["daskId"] for worker in found] == [worker["id"] for worker in [*dead, alive]]
     assert len({worker["daskId"] for worker in found}) == 4
     assert {worker["name"] for worker in found} == {"patient"}
@@ -311,13 +311,13 @@ def test_secrets_do_not_leave(two_clusters, role):
 
     def find_lines():
         lines = everything(galvo, LOGS, run["report"]["scheduler_id"])
-        said = [line for line in lines if "is what number" in line["message"]]
-        return sum(line["repeated"] for line in said) >= 6 and lines
+        matching = [line for line in lines if "is what number" in line["message"]]
+        return sum(line["repeated"] for line in matching) >= 6 and lines
 
     lines = wait_until(find_lines, "Galvo has the lines of the log")
     assert any("Compute Failed" in line["message"] for line in lines)
-    said = {line["message"] for line in lines if "is what number" in line["message"]}
-    assert said == {f"password=[removed] is what number {n} logs in with" for n in range(3)}
+    messages = {line["message"] for line in lines if "is what number" in line["message"]}
+    assert messages == {f"password=[removed] is what number {n} logs in with" for n in range(3)}
     answers = [error, lines, everything(galvo, EVENTS, run["report"]["scheduler_id"])]
     sent = [exchange.report for exchange in proxy.exchanges]
     assert "is what number" in json.dumps(sent)
@@ -333,9 +333,9 @@ def test_user_events(two_clusters, role):
     # Three of tasks, one of the client, and one under both topics.
     assert len(run["scores"]) == len(run["moods"]) == 5
     allowed = role == "NEWEST"
-    expected = [("scores", at, said) for at, said in run["scores"]]
+    expected = [("scores", at, data) for at, data in run["scores"]]
     if allowed:
-        expected += [("moods", at, said) for at, said in run["moods"]]
+        expected += [("moods", at, data) for at, data in run["moods"]]
     found = None
 
     def find():
@@ -350,8 +350,8 @@ def test_user_events(two_clusters, role):
     wait_until(find, "Galvo has the events")
     ids = {worker["address"]: worker["id"] for worker in run["observed"]["workers"]}
     assert sorted(plain(e["topic"], e["data"]) for e in found) == sorted(
-        plain(topic, {**said, **({"password": "[removed]"} if "password" in said else {})})
-        for topic, _, said in expected
+        plain(topic, {**data, **({"password": "[removed]"} if "password" in data else {})})
+        for topic, _, data in expected
     )
     for event in found:
         assert event["workerId"] == ids.get(event["data"].get("worker"))
@@ -384,15 +384,15 @@ def test_failure_of_dask_itself(two_clusters, role):
     def find():
         events = everything(galvo, EVENTS, scheduler_id)
         errors = everything(galvo, ERRORS, scheduler_id)
-        told = [event for event in events if event["topic"] == "worker-fail-hard"]
-        return told and (told, [error for error in errors if error["origin"] == "DASK"])
+        failures = [event for event in events if event["topic"] == "worker-fail-hard"]
+        return failures and (failures, [error for error in errors if error["origin"] == "DASK"])
 
-    told, errors = wait_until(find, "Galvo knows of the failure")
+    failures, errors = wait_until(find, "Galvo knows of the failure")
     dasks = client.call("look", at="texts", topic="worker-fail-hard")
-    assert len(dasks) == len(told) == len(errors) == 1
+    assert len(dasks) == len(failures) == len(errors) == 1
     ((at, text),) = dasks
-    assert told[0]["data"]["exception_text"] == text
-    assert told[0]["workerId"] == errors[0]["workerId"] == worker["id"]
-    assert seconds(told[0]["at"]) == pytest.approx(at, abs=0.25)
+    assert failures[0]["data"]["exception_text"] == text
+    assert failures[0]["workerId"] == errors[0]["workerId"] == worker["id"]
+    assert seconds(failures[0]["at"]) == pytest.approx(at, abs=0.25)
     assert errors[0]["type"] == "WorkerFailHard"
     assert errors[0]["message"] == text

@@ -39,11 +39,13 @@ class Reporting:
         scheduler_id = self.client.call("dask_report")["scheduler_id"]
         self.id = wait_until(lambda: cluster_id(galvo, scheduler_id), "the cluster is known")
 
-    def says(self):
+    def cluster(self):
         return self.galvo.query(CLUSTER, id=self.id)["cluster"]
 
     def becomes(self, state, within):
-        return wait_until(lambda: self.says()["state"] == state, f"it is {state}", seconds=within)
+        return wait_until(
+            lambda: self.cluster()["state"] == state, f"it is {state}", seconds=within
+        )
 
 
 def test_idleness_before_registration_does_not_count(galvo, start_cluster, every_python):
@@ -55,25 +57,25 @@ def test_idleness_before_registration_does_not_count(galvo, start_cluster, every
     scheduler_id, since = client.call("idle")
     wait_until(lambda: time.time() - since > timeout + 2, "it is idle for longer than that")
     assert client.call("idle")[1] == since
-    asked = time.time()
+    before = time.time()
     client.call("register_with_galvo")
     known = time.time()
     # On a busy machine the process exits some time after the end that it reports, see below.
     assert dask.scheduler.wait(timeout + 12 * SLACK) == 0
-    assert asked + timeout < time.time()
+    assert before + timeout < time.time()
     found = wait_until(lambda: cluster_id(galvo, scheduler_id), "the cluster is known")
-    told = galvo.query(CLUSTER, id=found)["cluster"]
-    assert (told["state"], told["closeReason"]) == ("CLOSED", "idle-timeout-exceeded")
+    stored = galvo.query(CLUSTER, id=found)["cluster"]
+    assert (stored["state"], stored["closeReason"]) == ("CLOSED", "idle-timeout-exceeded")
     # The earlier idleness is reported as it is.
-    assert abs(seconds(told["idleSince"]) - since) < 0.5
-    assert asked + timeout < seconds(told["endedAt"]) < known + timeout + SLACK
+    assert abs(seconds(stored["idleSince"]) - since) < 0.5
+    assert before + timeout < seconds(stored["endedAt"]) < known + timeout + SLACK
 
 
 def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
     """An idle cluster is marked and stopped in time, a busy one is not, and a dead one is lost."""
     galvo = GalvoServer(processes).start()
-    wanted = {"mode": "STOP", "timeoutSeconds": TIMEOUT, "warnBeforeSeconds": WARNING}
-    assert galvo.query(POLICY, input=wanted)["setIdlePolicy"]["userErrors"] == []
+    policy = {"mode": "STOP", "timeoutSeconds": TIMEOUT, "warnBeforeSeconds": WARNING}
+    assert galvo.query(POLICY, input=policy)["setIdlePolicy"]["userErrors"] == []
     busy = Reporting(galvo, start_cluster, python, INTERVAL)
     started, end = processes.directory / "started", processes.directory / "end"
     busy.client.begin("run", workload="endless", started=str(started), end=str(end))
@@ -83,12 +85,12 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
 
     # The scheduler dies without a last report.
     lost.becomes("IDLE", within=2 * LONG_INTERVAL)
-    before = lost.says()
+    before = lost.cluster()
     lost.dask.scheduler.send(signal.SIGKILL)
     died = time.time()
     lost.becomes("LOST", within=3 * LONG_INTERVAL + JOBS + SLACK)
     assert time.time() - died >= 2 * LONG_INTERVAL - SLACK
-    after = lost.says()
+    after = lost.cluster()
     for same in ("usage", "durationSeconds", "lastSeenAt", "idleSince"):
         assert after[same] == before[same], same
     assert seconds(after["endedAt"]) <= died
@@ -96,12 +98,12 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
 
     # The idle one is marked, and stopped by the response to the first report after its timeout.
     idle.becomes("IDLE", within=20)
-    idle_since = seconds(idle.says()["idleSince"])
-    marked = wait_until(lambda: idle.says()["idleWarnedAt"], "it is marked", seconds=TIMEOUT)
+    idle_since = seconds(idle.cluster()["idleSince"])
+    marked = wait_until(lambda: idle.cluster()["idleWarnedAt"], "it is marked", seconds=TIMEOUT)
     assert TIMEOUT - WARNING <= seconds(marked) - idle_since <= TIMEOUT - WARNING + INTERVAL + SLACK
-    assert abs(seconds(idle.says()["shutdownAt"]) - idle_since - TIMEOUT) < SLACK
+    assert abs(seconds(idle.cluster()["shutdownAt"]) - idle_since - TIMEOUT) < SLACK
     assert idle.dask.scheduler.wait(WARNING + INTERVAL + 2 * SLACK) == 0
-    found = idle.says()
+    found = idle.cluster()
     assert (found["state"], found["desiredState"]) == ("CLOSED", "STOPPED")
     assert seconds(found["idleSince"]) == idle_since
     assert TIMEOUT <= seconds(found["endedAt"]) - idle_since <= TIMEOUT + INTERVAL + SLACK
@@ -114,7 +116,7 @@ def test_idle_busy_and_lost_clusters(processes, start_cluster, python):
         lambda: time.time() - started.stat().st_mtime > TIMEOUT + 2 * INTERVAL, "time goes by"
     )
     assert busy.dask.scheduler.is_running()
-    found = busy.says()
+    found = busy.cluster()
     assert (found["state"], found["desiredState"], found["idleWarnedAt"]) == (
         "RUNNING",
         "RUNNING",

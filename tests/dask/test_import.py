@@ -49,7 +49,7 @@ class Artefacts:
         self.python = python_named(role.upper())
         self.galvo = member(galvo, f"import-{role}")
         run_to_end([self.python, WORKLOADS / "artefacts.py", directory], directory, {})
-        self.told = json.loads((directory / "told.json").read_text())
+        self.recorded = json.loads((directory / "recorded.json").read_text())
 
     def run(self, *arguments, python=None):
         settings = settings_for(self.galvo.address, self.galvo.token)
@@ -91,7 +91,7 @@ def test_an_account_that_refuses_broad_tokens_takes_imports(artefacts):
     )
     assert strict.galvo.query(policy)["setTokenPolicy"]["userErrors"] == []
     cluster, _ = strict.imported("dump.msgpack.gz")
-    tasks = sum(group["tasks"] for group in artefacts.told["groups"].values())
+    tasks = sum(group["tasks"] for group in artefacts.recorded["groups"].values())
     assert (cluster["state"], cluster["totals"]["tasks"]) == ("CLOSED", tasks)
     used = """{ viewer { account { tokenPolicy { lastBroadUseAt }
       schedulerTokens { nodes { label schedulerId scopes } } } } }"""
@@ -111,14 +111,18 @@ def test_an_account_that_refuses_broad_tokens_takes_imports(artefacts):
 
 @pytest.mark.parametrize("name", ["dump.msgpack.gz", "dump.yaml"])
 def test_a_cluster_dump(artefacts, name):
-    told = artefacts.told
+    recorded = artefacts.recorded
     cluster, printed = artefacts.imported(name, "--name", f"what was {name}")
     assert cluster["name"] == f"what was {name}"
     assert cluster["state"] == "CLOSED"
-    assert cluster["address"] == told["scheduler"]["address"]
-    assert seconds(cluster["startedAt"]) == moment(told["scheduler"]["started"])
+    assert cluster["address"] == recorded["scheduler"]["address"]
+    assert seconds(cluster["startedAt"]) == moment(recorded["scheduler"]["started"])
     begun, ended = seconds(cluster["startedAt"]), seconds(cluster["endedAt"])
-    assert told["started"] + told["lasted"] - 1 < ended < told["started"] + told["lasted"] + 20
+    assert (
+        recorded["started"] + recorded["lasted"] - 1
+        < ended
+        < recorded["started"] + recorded["lasted"] + 20
+    )
 
     groups = {
         group["name"]: {
@@ -147,7 +151,7 @@ def test_a_cluster_dump(artefacts, name):
             "start": moment(group["start"] or None),
             "stop": moment(group["stop"] or None),
         }
-        for name, group in told["groups"].items()
+        for name, group in recorded["groups"].items()
     }
     outcomes = {
         group["name"]: (group["tasksSucceeded"], group["tasksErred"], group["tasksBlamed"])
@@ -164,30 +168,30 @@ def test_a_cluster_dump(artefacts, name):
     assert (totals["tasks"], totals["tasksSucceeded"], totals["tasksErred"]) == (30, 28, 1)
     assert (totals["errors"], totals["workers"], totals["peakThreads"]) == (1, 2, 2)
     for total, action in (("computeSeconds", "compute"), ("transferSeconds", "transfer")):
-        spent = [group["durations"].get(action, 0) for group in told["groups"].values()]
+        spent = [group["durations"].get(action, 0) for group in recorded["groups"].values()]
         assert totals[total] == pytest.approx(sum(spent), abs=1e-6)
-    assert totals["bytes"] == sum(group["bytes"] for group in told["groups"].values())
+    assert totals["bytes"] == sum(group["bytes"] for group in recorded["groups"].values())
 
     (error,) = artefacts.all(ERRORS, cluster)
-    assert (error["key"], error["type"]) == (told["failed"], "ValueError")
+    assert (error["key"], error["type"]) == (recorded["failed"], "ValueError")
     # A secret in a file is still redacted.
     assert error["message"] == FAILURE
     assert "in measure" in error["traceback"]
-    assert error["worker"] in told["scheduler"]["workers"]
+    assert error["worker"] in recorded["scheduler"]["workers"]
     assert error["taskGroup"]["name"] == "measure"
-    assert told["started"] < seconds(error["at"]) < told["started"] + told["lasted"]
+    assert recorded["started"] < seconds(error["at"]) < recorded["started"] + recorded["lasted"]
 
     workers = artefacts.all(WORKERS, cluster)
     assert {worker["address"]: worker["daskId"] for worker in workers} == {
         address: worker["id"].rpartition("Worker-")[2]
-        for address, worker in told["scheduler"]["workers"].items()
+        for address, worker in recorded["scheduler"]["workers"].items()
     }
     for worker in workers:
-        known = told["scheduler"]["workers"][worker["address"]]
+        known = recorded["scheduler"]["workers"][worker["address"]]
         shown = (worker["name"], worker["threads"], worker["memoryLimit"])
         assert shown == (known["name"], known["threads"], known["memory_limit"])
         # Each existed before the work, and after the scheduler.
-        assert begun < seconds(worker["startedAt"]) < told["started"]
+        assert begun < seconds(worker["startedAt"]) < recorded["started"]
     offered = sum(ended - seconds(worker["startedAt"]) for worker in workers)
     assert totals["threadSeconds"] == pytest.approx(offered, abs=0.05)
     assert cluster["usage"]["utilization"] == pytest.approx(
@@ -197,14 +201,14 @@ def test_a_cluster_dump(artefacts, name):
     (cost,) = cluster["usage"]["costs"]
     assert cost["amount"] == pytest.approx(offered / 3600 * 0.05, rel=0.01)
     clients = {client["daskId"]: client for client in cluster["clients"]["nodes"]}
-    assert sorted(clients) == told["scheduler"]["clients"]
-    assert all(begun < seconds(c["connectedAt"]) < told["started"] for c in clients.values())
+    assert sorted(clients) == recorded["scheduler"]["clients"]
+    assert all(begun < seconds(c["connectedAt"]) < recorded["started"] for c in clients.values())
     packages = {one["name"]: one["version"] for one in cluster["environment"]["packages"]}
     release = [artefacts.python, "-c", "import distributed; print(distributed.__version__)"]
     assert packages["distributed"] == subprocess.check_output(release, text=True).strip()
 
     lines = Counter(line["message"].strip() for line in artefacts.all(LOGS, cluster))
-    written = [line.split(" - ", 3)[3] for lines in told["logs"].values() for line in lines]
+    written = [line.split(" - ", 3)[3] for lines in recorded["logs"].values() for line in lines]
     # Their last lines concern the request for their logs.
     calm = Counter(line.strip() for line in written if not re.search("Failed|out-of-band", line))
     assert len(calm) > 10
@@ -222,21 +226,21 @@ def test_a_cluster_dump(artefacts, name):
 
 
 def test_a_performance_report(artefacts):
-    told = artefacts.told
+    recorded = artefacts.recorded
     cluster, printed = artefacts.imported("report.html")
     assert (cluster["name"], cluster["state"]) == ("report.html", "CLOSED")
-    assert cluster["address"] == told["scheduler"]["address"]
+    assert cluster["address"] == recorded["scheduler"]["address"]
     # It has no times of its own: they are derived from the first measurement and the duration,
     # which lasts until its page was made.
-    first = min(spent["start"] for task in told["stream"] for spent in task["startstops"])
-    assert told["started"] - 0.25 < seconds(cluster["startedAt"]) < first + 0.01
+    first = min(spent["start"] for task in recorded["stream"] for spent in task["startstops"])
+    assert recorded["started"] - 0.25 < seconds(cluster["startedAt"]) < first + 0.01
     page = (artefacts.directory / "report.html").read_text(encoding="utf-8")
     (written,) = re.findall(r"Duration: ([0-9.]+) s\b", page)
     assert cluster["durationSeconds"] == pytest.approx(float(written), abs=1e-5)
-    assert told["lasted"] - 0.25 < float(written)
+    assert recorded["lasted"] - 0.25 < float(written)
 
     expected = defaultdict(lambda: [0, 0, 0.0, 0.0])
-    for task in told["stream"]:
+    for task in recorded["stream"]:
         group = expected[re.sub(r"-[0-9a-f]{32}$|-100$", "", task["key"])]
         if task["status"] == "OK":
             group[0] += 1
@@ -265,9 +269,9 @@ def test_a_performance_report(artefacts):
 
     (error,) = artefacts.all(ERRORS, cluster)
     # A failure is drawn in black, without a reason.
-    assert (error["key"], error["message"], error["traceback"]) == (told["failed"], "", "")
+    assert (error["key"], error["message"], error["traceback"]) == (recorded["failed"], "", "")
     workers = {worker["address"]: worker["threads"] for worker in artefacts.all(WORKERS, cluster)}
-    assert workers == dict.fromkeys(told["scheduler"]["workers"], 1)
+    assert workers == dict.fromkeys(recorded["scheduler"]["workers"], 1)
     (computation,) = cluster["computations"]["nodes"]
     assert computation["state"] == "ERRED"
     ((frame,),) = computation["code"]
@@ -339,7 +343,7 @@ def test_what_is_years_old(artefacts):
     }) { userErrors { code } } }"""
     assert artefacts.galvo.query(policy)["setDataPolicy"]["userErrors"] == []
     cluster, printed = artefacts.imported("old.yaml")
-    started = artefacts.told["scheduler"]["started"] - ago
+    started = artefacts.recorded["scheduler"]["started"] - ago
     assert seconds(cluster["startedAt"]) == moment(started)
     assert cluster["state"] == "CLOSED"
     assert cluster["totals"]["tasks"] == 30
@@ -354,12 +358,12 @@ def test_files_that_are_not_as_they_should_be(artefacts, seed):
     """Any damaged content is refused as a file, or becomes a report that the server accepts."""
     settings = settings_for(artefacts.galvo.address, artefacts.galvo.token)
     arguments = [artefacts.python, WORKLOADS / "mutants.py", artefacts.directory, "40", str(seed)]
-    told = json.loads(run_to_end(arguments, artefacts.directory, settings))
-    assert told["wrong"] == []
-    assert told["imported"] > 20
-    assert told["imported"] + len(told["refused"]) == 80
+    outcomes = json.loads(run_to_end(arguments, artefacts.directory, settings))
+    assert outcomes["wrong"] == []
+    assert outcomes["imported"] > 20
+    assert outcomes["imported"] + len(outcomes["refused"]) == 80
     # Whatever a file states, the cluster's numbers agree with each other.
-    assert invariants.check_all(told["imported"]) >= 20
+    assert invariants.check_all(outcomes["imported"]) >= 20
 
 
 @pytest.mark.parametrize("artefacts", ["newest"], indirect=True)

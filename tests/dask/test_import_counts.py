@@ -36,7 +36,7 @@ class Files:
         self._python = python_named(role.upper())
         self._galvo = member(galvo, f"counts-{role}")
         run_to_end([self._python, WORKLOADS / "files.py", directory], directory, {})
-        self.told = json.loads((directory / "told.json").read_text(encoding="utf-8"))
+        self.expected = json.loads((directory / "counts.json").read_text(encoding="utf-8"))
 
     def imported(self, name):
         """Returns the cluster of a file, and the command's output."""
@@ -92,14 +92,14 @@ def counted(groups):
 
 
 def test_a_performance_report_counts_what_ran(files):
-    told = files.told["files"]["groups"]
+    expected = files.expected["files"]["groups"]
     cluster, printed = files.imported("report.html")
-    assert files.groups(cluster) == counted(told)
+    assert files.groups(cluster) == counted(expected)
     totals = cluster["totals"]
     for name, key in (("tasks", "keys"), ("tasksSucceeded", "succeeded"), ("tasksErred", "erred")):
-        assert totals[name] == sum(group[key] for group in told.values())
+        assert totals[name] == sum(group[key] for group in expected.values())
     for name, key in (("computeSeconds", "compute"), ("transferSeconds", "transfer")):
-        assert totals[name] == close_to(sum(group[key] for group in told.values()))
+        assert totals[name] == close_to(sum(group[key] for group in expected.values()))
     assert (totals["tasks"], totals["tasksErred"], totals["errors"]) == (37, 3, 3)
     # A report contains failures without reasons, so their origin is unknown.
     errors = files.all(ERRORS, cluster)
@@ -122,8 +122,8 @@ def test_a_performance_report_counts_what_ran(files):
 
 @pytest.mark.parametrize("name", ["dump.msgpack.gz", "dump.yaml"])
 def test_a_dump_counts_what_dask_had_not_forgotten(files, name):
-    told = files.told["files"]
-    kept = told["kept"]
+    expected = files.expected["files"]
+    kept = expected["kept"]
     cluster, printed = files.imported(name)
     found = {
         group["name"]: {
@@ -139,7 +139,7 @@ def test_a_dump_counts_what_dask_had_not_forgotten(files, name):
     tasks = sum(sum(group["states"].values()) for group in kept.values())
     assert cluster["totals"]["tasks"] == tasks == 25
     assert (cluster["totals"]["tasksSucceeded"], cluster["totals"]["tasksErred"]) == (21, 3)
-    forgotten = told["keys"] - tasks
+    forgotten = expected["keys"] - tasks
     assert forgotten == 13
     part = f"holds a part of the work: Dask had forgotten {forgotten} tasks when it was written"
     assert f"it {part}" in printed
@@ -153,15 +153,15 @@ def test_a_dump_counts_what_dask_had_not_forgotten(files, name):
 
 
 def test_tasks_that_ran_twice_are_counted_as_they_ran(files):
-    told = files.told["again"]
+    expected = files.expected["again"]
     cluster, printed = files.imported("again.html")
-    assert files.groups(cluster) == counted(told["groups"])
-    (group,) = told["groups"].values()
+    assert files.groups(cluster) == counted(expected["groups"])
+    (group,) = expected["groups"].values()
     # All of it is drawn, so nothing is reported as missing.
-    assert group["succeeded"] == 8 + told["lost"] > 8
+    assert group["succeeded"] == 8 + expected["lost"] > 8
     assert cluster["totals"]["tasks"] == 8
     assert cluster["totals"]["tasksSucceeded"] == group["succeeded"]
-    again = f"{told['lost']} of 8 tasks ran more than once"
+    again = f"{expected['lost']} of 8 tasks ran more than once"
     assert again in printed and f"each of {group['succeeded']} runs is counted" in printed
     assert "drawn" not in printed
     assert [row["state"] for row in cluster["computations"]["nodes"]] == ["FINISHED"]

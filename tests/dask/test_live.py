@@ -77,13 +77,13 @@ class Listener:
             try:
                 async with Client(transport=self._make()) as session:
                     self.connections += 1
-                    await self._hear(session)
+                    await self._receive(session)
             except TransportQueryError:
                 raise
             except (TransportError, OSError, EOFError):
                 await asyncio.sleep(0.05)
 
-    async def _hear(self, session):
+    async def _receive(self, session):
         request = gql(ERRORS)
         request.variable_values = {"after": self.cursor}
         async for result in session.subscribe(request):
@@ -93,7 +93,7 @@ class Listener:
             self.errors += batch["errors"]
 
     def wait_for(self, errors):
-        wait_until(lambda: len(self.errors) >= errors, f"{errors} errors are heard of")
+        wait_until(lambda: len(self.errors) >= errors, f"{errors} errors are received")
 
     def close(self):
         self._closing = True
@@ -115,10 +115,10 @@ class NodeListener:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._thread = threading.Thread(target=self._hear)
+        self._thread = threading.Thread(target=self._receive)
         self._thread.start()
 
-    def _hear(self):
+    def _receive(self):
         for line in self._process.stdout:
             batch = json.loads(line)
             self.gaps += batch["gap"]
@@ -135,16 +135,16 @@ class NodeListener:
 
 
 @pytest.mark.parametrize("kind", TRANSPORTS)
-def test_gql_hears_of_all_errors_once_though_its_connection_breaks(galvo, start_cluster, kind):
-    (listener,) = hear(galvo, start_cluster, [partial(Listener, kind)])
+def test_gql_receives_all_errors_once_though_its_connection_breaks(galvo, start_cluster, kind):
+    (listener,) = receive_errors(galvo, start_cluster, [partial(Listener, kind)])
     assert listener.connections > ROUNDS - 1
 
 
-def test_javascript_hears_of_all_errors_once_though_its_connection_breaks(galvo, start_cluster):
-    hear(galvo, start_cluster, [partial(NodeListener, name) for name in CLIENTS])
+def test_javascript_receives_all_errors_once_though_its_connection_breaks(galvo, start_cluster):
+    receive_errors(galvo, start_cluster, [partial(NodeListener, name) for name in CLIENTS])
 
 
-def hear(galvo, start_cluster, makers):
+def receive_errors(galvo, start_cluster, makers):
     """Runs failing tasks while the listeners' connections are cut repeatedly."""
     settings = settings_for(galvo.address, galvo.token)
     dask = start_cluster(python_named("NEWEST"), preloads=["galvo"], settings=settings)

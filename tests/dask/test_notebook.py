@@ -34,7 +34,7 @@ def inquiry(processes, python, galvo, request):
 
 def test_lists(shared):
     """All lists of a cluster and of its account have Dask's data, on all pages."""
-    report, row = shared.report, shared.told()
+    report, row = shared.report, shared.wait_for_row()
     number = row["number"]
     assert row["schedulerId"] == report["scheduler_id"]
     assert (row["desiredState"], row["user"]["name"]) == ("RUNNING", "ada")
@@ -43,9 +43,11 @@ def test_lists(shared):
     compute = sum(p["durations"].get("compute", 0) for p in report["prefixes"].values())
     assert row["totals"]["computeSeconds"] == close_to(compute)
     for which in ({"since": "1 hour"}, {"user": "ada"}, {"filter": {"hasErrors": True}}):
-        assert [found["id"] for found in shared.ask("list_clusters", **which)] == [row["id"]]
+        assert [found["id"] for found in shared.call_function("list_clusters", **which)] == [
+            row["id"]
+        ]
     for which in ({"since": 0}, {"user": "admin"}, {"filter": {"states": ["CLOSED"]}}):
-        assert shared.ask("list_clusters", **which) == []
+        assert shared.call_function("list_clusters", **which) == []
 
     computations = {one["id"]: computation_of(one, report) for one in report["computations"]}
     # Dask later discards the end times of released tasks.
@@ -56,56 +58,56 @@ def test_lists(shared):
     assert len(stopped) >= 2
     ways = ({"mine": True}, {"cluster_id": number}, {"scheduler_id": row["id"]}, {}, {"since": 600})
     for way in ways:
-        found = shared.ask("list_computations", **way)
+        found = shared.call_function("list_computations", **way)
         begun = [one["startedAt"] for one in found]
         assert begun == sorted(begun, reverse=True)
         assert {one["cluster"]["number"] for one in found} == {number}
         assert {one["daskId"]: one["state"] for one in found} == {
             id_: one["state"] for id_, one in computations.items()
         }
-        told = {one["daskId"]: one["endedAt"] for one in found}
-        assert {id_: told[id_] for id_ in stopped} == stopped
+        ended = {one["daskId"]: one["endedAt"] for one in found}
+        assert {id_: ended[id_] for id_ in stopped} == stopped
 
     errors = {error["key"]: error_of(error, report) for error in report["errors"]}
     names = ("at", "type", "message", "traceback", "worker")
     for way in ({}, {"mine": True}, {"cluster_id": number, "since": None}, {"user": "ada"}):
-        found = shared.ask("list_exceptions", **way)
-        told = {error["key"]: {name: error[name] for name in names} for error in found}
-        assert told.keys() == errors.keys()
+        found = shared.call_function("list_exceptions", **way)
+        listed = {error["key"]: {name: error[name] for name in names} for error in found}
+        assert listed.keys() == errors.keys()
         # The error with a password in its text is redacted on the scheduler.
-        assert told.pop("log-in")["message"].endswith("password=[removed]')")
-        assert told == {key: {name: errors[key][name] for name in names} for key in told}
+        assert listed.pop("log-in")["message"].endswith("password=[removed]')")
+        assert listed == {key: {name: errors[key][name] for name in names} for key in listed}
     (patient,) = (error for error in found if error["key"] == "hopeless")
     assert patient["retries"] == 2
-    assert shared.ask("list_exceptions", since=0) == []
+    assert shared.call_function("list_exceptions", since=0) == []
 
-    scores = [said["number"] for _, said in shared.events("scores")]
+    scores = [event["number"] for _, event in shared.events("scores")]
     assert len(scores) > ANNOUNCED
     for way in ({"mine": True}, {"cluster_id": number}, {}, {"mine": True, "since": "1 hour"}):
-        found = shared.ask("list_events", topics="scores", **way)
+        found = shared.call_function("list_events", topics="scores", **way)
         assert sorted(event["data"]["number"] for event in found) == sorted(scores)
         assert {event["topic"] for event in found} == {"scores"}
-    both = shared.ask("list_events", mine=True, topics=TOPICS)
+    both = shared.call_function("list_events", mine=True, topics=TOPICS)
     assert len(both) > 100
-    cut = shared.client.call("ask", function="list_events", cluster_id=number, limit=101)
+    cut = shared.client.call("call_function", function="list_events", cluster_id=number, limit=101)
     assert len(cut["rows"]) == 101
     assert "more than 101 events" in cut["warnings"][0]
 
 
 def test_another_accounts_clusters_are_not_there(shared, galvo):
-    number = shared.told()["number"]
+    number = shared.wait_for_row()["number"]
     stranger = member(galvo, f"strangers-{uuid.uuid4().hex[:8]}").token
-    told = shared.run("logs", number, token=stranger)
-    assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr == f"galvo: there is no cluster {number} in this account\n"
+    result = shared.run("logs", number, token=stranger)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"galvo: there is no cluster {number} in this account\n"
     assert shared.run("clusters", token=stranger).stdout == "There are no such clusters.\n"
 
 
 def test_graphql(shared):
-    row = shared.told()
+    row = shared.wait_for_row()
     query = "query ($id: ID!) { cluster(id: $id) { schedulerId } }"
-    asked = shared.ask("graphql", query=query, variables={"id": row["id"]})
-    assert asked == {"cluster": {"schedulerId": shared.report["scheduler_id"]}}
+    response = shared.call_function("graphql", query=query, variables={"id": row["id"]})
+    assert response == {"cluster": {"schedulerId": shared.report["scheduler_id"]}}
     wrong = shared.client.call("refused", function="graphql", query="{ nothing }")
     assert (wrong["kind"], wrong["codes"]) == ("GraphQLError", ["GRAPHQL_VALIDATION_FAILED"])
     other = shared.client.call("refused", function="list_clusters", account="other")
@@ -113,8 +115,8 @@ def test_graphql(shared):
 
 
 def test_close_stops_the_scheduler(inquiry):
-    number = inquiry.told()["number"]
-    assert inquiry.ask("close", cluster_id=number) is None
+    number = inquiry.wait_for_row()["number"]
+    assert inquiry.call_function("close", cluster_id=number) is None
     assert inquiry.dask.dask.scheduler.wait(15) == 0
     # The client does not outlive its scheduler.
     (row,) = json.loads(inquiry.run("clusters", "--json").stdout)
@@ -124,11 +126,11 @@ def test_close_stops_the_scheduler(inquiry):
 @pytest.mark.parametrize("python", ["newest"], indirect=True)
 def test_tables(inquiry):
     """DataFrames have the rows of the lists, in the same order, with numeric and time types."""
-    number = inquiry.told()["number"]
+    number = inquiry.wait_for_row()["number"]
     # Unchanging data is the same on each read.
     inquiry.client.call("shutdown")
     assert inquiry.dask.dask.scheduler.wait(15) == 0
-    asked = [
+    calls = [
         ("list_clusters", {}),
         ("list_computations", {"cluster_id": number}),
         ("list_computations", {"since": "1 hour"}),
@@ -138,7 +140,7 @@ def test_tables(inquiry):
         ("list_logs", {"cluster_id": number}),
         ("list_exceptions", {"since": 0}),
     ]
-    for function, arguments in asked:
+    for function, arguments in calls:
         tables = inquiry.client.call("tables", function=function, **arguments)
         assert tables["arrow"] == tables["polars"]
         assert len(tables["rows"]) == len(tables["arrow"]), function
@@ -165,7 +167,7 @@ def decoded(value, cell):
 
 @pytest.mark.parametrize("shared", ["oldest"], indirect=True)
 def test_without_packages_for_tables(shared):
-    shared.told()
+    shared.wait_for_row()
     assert "pip install pandas" in shared.client.call("table_without_packages")
 
 
@@ -192,36 +194,37 @@ print(mine)
 """
 
 
-def test_what_was_registered_is_asked_about_without_a_configuration(galvo, processes, python):
+def test_what_was_registered_is_queried_without_a_configuration(galvo, processes, python):
     seen = member(galvo, "registered-" + Path(python).parts[-3])
     arguments = [python, "-c", REGISTERED, seen.address, seen.token]
     assert run_to_end(arguments, processes.directory, {}).startswith("Scheduler-")
 
 
 def test_report(shared):
-    shared.told()
-    told = shared.client.call("report")
-    answers = told["data"]["answers"]
+    shared.wait_for_row()
+    report = shared.client.call("report")
+    answers = report["data"]["answers"]
     erred = len(shared.report["errors"])
     assert answers["exceptions"]["value"] == erred
     assert (
-        f"Did any exceptions occur? [bad]\n    {answers['exceptions']['headline']}" in told["text"]
+        f"Did any exceptions occur? [bad]\n    {answers['exceptions']['headline']}"
+        in report["text"]
     )
     # The cost appears twice with the same value.
-    (cost,) = re.findall(r"^Cost: ~(.* USD)$", told["text"], re.MULTILINE)
+    (cost,) = re.findall(r"^Cost: ~(.* USD)$", report["text"], re.MULTILINE)
     assert re.search(
         rf"^How much did that cost me\? \[estimated\]\n    It cost {re.escape(cost)}[, ]",
-        told["text"],
+        report["text"],
         re.MULTILINE,
     )
     compute = {
         name: prefix["durations"].get("compute", 0)
         for name, prefix in shared.report["prefixes"].items()
     }
-    slowest = told["data"]["functions"][0]
+    slowest = report["data"]["functions"][0]
     assert slowest["prefix"] == max(compute, key=compute.get)
     assert slowest["computeSeconds"] == close_to(max(compute.values()))
-    assert told["html"].startswith("<!DOCTYPE html>") and "<script" not in told["html"]
+    assert report["html"].startswith("<!DOCTYPE html>") and "<script" not in report["html"]
 
 
 NOTEBOOK = [
@@ -318,18 +321,18 @@ def test_a_notebook(executed):
     assert "Did my computation finish?" in shown(7)[0]["text/html"]
     assert account.token not in nbformat.writes(notebook)
 
-    told = json.loads("".join(one.text for one in cells[9] if one.output_type == "stream"))
-    assert told["clusters"] == [[told["scheduler"], "laptop", "CLOSED", 20]]
-    assert told["last"] == "CLOSED"
+    output = json.loads("".join(one.text for one in cells[9] if one.output_type == "stream"))
+    assert output["clusters"] == [[output["scheduler"], "laptop", "CLOSED", 20]]
+    assert output["last"] == "CLOSED"
     # Without rates, a thread-hour is estimated at 0.05 USD.
-    assert told["cost"] == pytest.approx(told["seconds"] / 3600 * 0.05, rel=1e-3)
-    assert told["failures"] == [
+    assert output["cost"] == pytest.approx(output["seconds"] / 3600 * 0.05, rel=1e-3)
+    assert output["failures"] == [
         ["ValueError", "ValueError('no station sends a reading of 3')"],
     ]
-    assert sorted(told["functions"]) == [["fail", 0, 1], ["square", 20, 0]]
+    assert sorted(output["functions"]) == [["fail", 0, 1], ["square", 20, 0]]
     # Each square sleeps for 20 milliseconds.
-    assert 0.4 <= max(told["compute"]) < 5
-    assert told["compute"] == sorted(told["compute"], reverse=True)
+    assert 0.4 <= max(output["compute"]) < 5
+    assert output["compute"] == sorted(output["compute"], reverse=True)
 
 
 # The numeric columns of all tables that Galvo shows.

@@ -190,7 +190,7 @@ def cases(request, tmp_path_factory):
         processes.kill_all()
 
 
-def test_everything_is_told_and_sealed(cases):
+def test_everything_is_sent_and_sealed(cases):
     """The workload has a marker wherever possible, without which the other tests prove nothing."""
     assert cases.all.sent(markers()) == markers()
     assert cases.all.shown(markers()) >= markers() - markers("EVENTS")
@@ -206,7 +206,7 @@ def test_nothing_lies_in_the_open(cases):
 
 
 @pytest.mark.parametrize("name", ["kept", "refused"])
-def test_no_code_leaves_a_cluster_that_may_not_tell_it(cases, name):
+def test_no_code_leaves_a_cluster_that_may_not_send_it(cases, name):
     case = getattr(cases, name)
     assert case.sent(markers() | OTHERS) == set()
     assert case.shown(markers() | OTHERS) == set()
@@ -232,7 +232,7 @@ def test_code_is_not_stored_where_it_is_refused(cases):
     assert counts["all"] == counts["unprofiled"] >= 2
 
 
-def test_no_profile_leaves_a_cluster_that_may_not_tell_it(cases):
+def test_no_profile_leaves_a_cluster_that_may_not_send_it(cases):
     case = cases.unprofiled
     expected = markers("CODE", "TRACEBACKS", "MESSAGES")
     assert case.sent(markers()) == expected | markers("EVENTS")
@@ -242,7 +242,7 @@ def test_no_profile_leaves_a_cluster_that_may_not_tell_it(cases):
     assert found["profile"] is None and found["logs"]["nodes"] == []
 
 
-def test_arguments_and_results_are_never_told(cases):
+def test_arguments_and_results_are_never_sent(cases):
     for case in cases.cases:
         data = {case.value + "DataMarker", "ResultDataMarker", "Reading\nkwargs"}
         assert case.sent(data) == set(), case.name
@@ -280,7 +280,7 @@ def test_receipts(cases):
     for case in cases.cases:
         receipt = case.receipt()
         last = case.acknowledged()[-1].report
-        said = {name.upper(): entry for name, entry in last["receipt"].items()}
+        reported = {name.upper(): entry for name, entry in last["receipt"].items()}
         for data_class in ("TASKS", "USER_ERRORS", "DASK_ERRORS", "CODE", "PROFILES", "LOGS"):
             sizes = {}
             for exchange in case.proxy.exchanges:
@@ -289,8 +289,8 @@ def test_receipts(cases):
                     place = section, identity_
                     sizes[place] = max(size, sizes.get(place, 0))
             entry, where = receipt[data_class], (case.name, data_class)
-            assert entry["sent"] == said[data_class]["sent"] == len(sizes), where
-            assert entry["withheld"] == said[data_class]["withheld"], where
+            assert entry["sent"] == reported[data_class]["sent"] == len(sizes), where
+            assert entry["withheld"] == reported[data_class]["withheld"], where
             assert entry["bytes"] == sum(sizes.values()), where
         assert receipt["BASIC"]["sent"] > 0
         refused = {name for name, entry in receipt.items() if not entry["accepted"]}

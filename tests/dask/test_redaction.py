@@ -67,7 +67,7 @@ if __name__ == "__main__":
     cluster.close()
 """
 
-ASKED = """
+STORED = """
 query ($id: ID!) { cluster(id: $id) {
   computations(first: 10) { nodes { code { file line relativeLine snippet { text } } } }
   errors(first: 10) { nodes { type message traceback origin group { title } } }
@@ -76,7 +76,7 @@ query ($id: ID!) { cluster(id: $id) {
 """
 
 
-def test_a_script_that_tells_types_only(galvo, processes, python):
+def test_a_script_that_sends_types_only(galvo, processes, python):
     seen = member(galvo, "redaction-" + python.split("/")[-3])
     proxy = Proxy(galvo.port)
     settings = {
@@ -98,7 +98,7 @@ def test_a_script_that_tells_types_only(galvo, processes, python):
     proxy.close()
 
     found = wait_until(
-        lambda: seen.query(ASKED, id=cluster_id(seen, scheduler_id))["cluster"], "it is stored"
+        lambda: seen.query(STORED, id=cluster_id(seen, scheduler_id))["cluster"], "it is stored"
     )
     (error,) = found["errors"]["nodes"]
     assert (error["type"], error["message"], error["origin"]) == ("ValueError", "", "USER")

@@ -356,7 +356,7 @@ class Listener:
 
     def __init__(self):
         self.connections = 0
-        self.heard = []
+        self.received = []
         self._tcp = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._udp.bind(("127.0.0.1", 0))
@@ -377,14 +377,14 @@ class Listener:
             connection.settimeout(5)
             head = connection.recv(4096).decode(errors="replace")
             if head:
-                self.heard.append(head.split("\r\n")[0])
+                self.received.append(head.split("\r\n")[0])
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
     def _receive(self):
         with contextlib.suppress(OSError):
             while True:
                 packet, _ = self._udp.recvfrom(4096)
-                self.heard.append(f"a packet of {len(packet)} bytes")
+                self.received.append(f"a packet of {len(packet)} bytes")
 
     def close(self):
         # A thread that waits in `accept` would not notice the close.
@@ -449,9 +449,9 @@ class Site:
         return address
 
     def try_out(self, name, page, way):
-        """Shows a report that says that its script ran, and returns the address of its page."""
+        """Shows a report whose script sends a message, and returns the address of its page."""
         address = self.show(name, page)
-        wait_until(lambda: "ran" in self.tab.heard(), f"{way} is tried")
+        wait_until(lambda: "ran" in self.tab.messages(), f"{way} is tried")
         return address
 
     def click_report(self, button="left", modifiers=0):
@@ -529,7 +529,7 @@ def written(page, listener, name):
 
 
 # Escapes that do not work without policies either, or do not reach the listener.
-UNHEARD = {
+NOT_RECEIVED = {
     "base",  # its target is the page itself
     "blob as a document",
     "data as a document",
@@ -556,12 +556,12 @@ UNHEARD = {
 }
 
 
-@pytest.mark.parametrize("way", [way for way in BY_ITSELF if way not in UNHEARD])
-def test_the_listener_hears_what_a_page_without_policies_does(bare, listener, way):
+@pytest.mark.parametrize("way", [way for way in BY_ITSELF if way not in NOT_RECEIVED])
+def test_the_listener_receives_what_a_page_without_policies_sends(bare, listener, way):
     name = re.sub(r"\W", "-", way)
     bare(name, written(BY_ITSELF[way], listener, name))
     wait_until(
-        lambda: listener.heard or (way in CONNECTS and listener.connections),
+        lambda: listener.received or (way in CONNECTS and listener.connections),
         f"{way} reaches the listener",
         20,
     )
@@ -585,7 +585,7 @@ NAVIGATES = {
 
 
 def assert_nothing_left(site, listener, address, way, connects=False):
-    assert listener.heard == [], way
+    assert listener.received == [], way
     assert connects or listener.connections == 0, way
     assert site.tab.address() == address, way
     (page,) = site.browser.pages()
@@ -607,13 +607,13 @@ def test_nothing_leads_out_of_a_report_by_itself(site, listener, way):
 @pytest.mark.parametrize("way", AT_A_CLICK)
 def test_nothing_leads_out_of_a_report_at_a_click(site, listener, way):
     name = re.sub(r"\W", "-", way)
-    told = (
+    messenger = (
         "<script>addEventListener('click', () => parent.postMessage('clicked', '*'), true)</script>"
     )
-    address = site.try_out(name, written(RAN + told + AT_A_CLICK[way], listener, name), way)
+    address = site.try_out(name, written(RAN + messenger + AT_A_CLICK[way], listener, name), way)
     time.sleep(0.5)
     site.click_report()
-    wait_until(lambda: "clicked" in site.tab.heard(), f"{way} is clicked")
+    wait_until(lambda: "clicked" in site.tab.messages(), f"{way} is clicked")
     time.sleep(1)
     assert_nothing_left(site, listener, address, way, connects="<a " in AT_A_CLICK[way])
 
@@ -626,7 +626,7 @@ def test_a_report_does_not_load_itself_again(site, listener):
     address = site.try_out("again", written(RAN + content, listener, "again"), "again")
     time.sleep(2)
     # On an origin of its own, it does until its address expires.
-    assert site.own or site.tab.heard().count("ran") == 1
+    assert site.own or site.tab.messages().count("ran") == 1
     assert_nothing_left(site, listener, address, "again")
 
 
@@ -666,17 +666,17 @@ def test_no_key_opens_the_address_of_a_link(site, listener):
 
 
 def test_a_report_has_no_menu_of_the_browser(site, listener):
-    told = (
-        "<script>document.addEventListener('contextmenu', e => parent.postMessage('asked', '*'));"
+    messenger = (
+        "<script>document.addEventListener('contextmenu', e => parent.postMessage('menu', '*'));"
         "addEventListener('pointerup', e => parent.postMessage('pressed', '*'))</script>"
     )
-    address = site.try_out("menu", written(RAN + told + LINK, listener, "menu"), "menu")
+    address = site.try_out("menu", written(RAN + messenger + LINK, listener, "menu"), "menu")
     time.sleep(0.5)
     site.click_report("right")
-    wait_until(lambda: "pressed" in site.tab.heard(), "the button is pressed")
+    wait_until(lambda: "pressed" in site.tab.messages(), "the button is pressed")
     time.sleep(0.5)
     # The server's script prevents the menu before the report sees the event.
-    assert "asked" not in site.tab.heard()
+    assert "menu" not in site.tab.messages()
     assert_nothing_left(site, listener, address, "menu", connects=True)
 
 
@@ -724,18 +724,18 @@ TYPED = {
     ),
     "nothing": "<div id=e style='{whole}'></div>",
 }
-TELL = (
+REPORT_INPUT = (
     "<script>const e = document.getElementById('e') ?? document.body.appendChild("
     "document.createElement('p')); e.tabIndex = 0; e.focus(); const first = e.selectedIndex;"
-    "const say = text => parent.postMessage(text, '*');"
+    "const send = text => parent.postMessage(text, '*');"
     "for (const type of ['keydown', 'keypress', 'keyup', 'beforeinput', 'input', 'change',"
     "  'compositionstart', 'compositionupdate', 'compositionend', 'textInput']) {{"
     "  for (const target of [window, document, e])"
-    "    target.addEventListener(type, event => say(`saw ${{event.key || type}}`), true);"
-    "  window[`on${{type}}`] = () => say(`saw ${{type}}`) }}"
+    "    target.addEventListener(type, event => send(`saw ${{event.key || type}}`), true);"
+    "  window[`on${{type}}`] = () => send(`saw ${{type}}`) }}"
     "try {{ new PerformanceObserver(list => list.getEntries().forEach(({{name}}) =>"
-    "  say(`timed ${{name}}`))).observe({{type: 'event', durationThreshold: 16}}) }} catch {{}};"
-    "setInterval(() => say(`has ${{e.value || e.textContent.trim()}}"
+    "  send(`timed ${{name}}`))).observe({{type: 'event', durationThreshold: 16}}) }} catch {{}};"
+    "setInterval(() => send(`has ${{e.value || e.textContent.trim()}}"
     "${{e.selectedIndex === first ? '' : e.selectedIndex}}, "
     "wide ${{e.getBoundingClientRect().width}}, "
     "after ${{performance.eventCounts?.get('keydown')}} keys`), 50)</script>"
@@ -745,10 +745,10 @@ TELL = (
 @pytest.mark.parametrize("way", TYPED)
 def test_nothing_can_be_typed_into_a_report(site, listener, way):
     place = TYPED[way].replace("{whole}", "position:fixed;inset:0;width:100%;height:100%")
-    address = site.try_out(f"typed-{way}", written(RAN + place + TELL, listener, way), way)
+    address = site.try_out(f"typed-{way}", written(RAN + place + REPORT_INPUT, listener, way), way)
     site.click_report()
     time.sleep(0.5)
-    before = set(site.tab.heard())
+    before = set(site.tab.messages())
     for key in "hunter2 é":
         site.tab.press(key)
         time.sleep(0.06)
@@ -759,23 +759,23 @@ def test_nothing_can_be_typed_into_a_report(site, listener, way):
     time.sleep(0.2)
     site.tab.call("Input.insertText", text="chosen")
     time.sleep(0.5)
-    assert set(site.tab.heard()) == before
+    assert set(site.tab.messages()) == before
     assert_nothing_left(site, listener, address, way)
 
 
-def assert_tells(site, listener, name, script, expected):
+def assert_message_sent(site, listener, name, script, expected):
     """Shows a report whose script sends one message, and expects this one."""
     address = site.try_out(name, written(RAN + script, listener, name), name)
     messages = wait_until(
-        lambda: [text for text in site.tab.heard() if text != "ran"],
+        lambda: [text for text in site.tab.messages() if text != "ran"],
         f"the message of {name} arrives",
     )
     assert messages == [expected]
     assert_nothing_left(site, listener, address, name)
 
 
-# Interfaces and members that tell of keys or text, or remove the listeners that handle them first.
-TELLING = (
+# Interfaces and members that reveal keys or text, or remove the listeners that handle them first.
+REVEALING = (
     "<script>const left = []; for (const [where, names] of [[window, ['EditContext', 'EyeDropper',"
     "'IdleDetector', 'PerformanceEventTiming', 'PerformanceObserver', 'RemotePlayback',"
     "'UserActivation', 'XRSystem']],"
@@ -790,8 +790,8 @@ TELLING = (
 )
 
 
-def test_a_report_has_no_interface_that_tells_of_keys(site, listener):
-    assert_tells(site, listener, "telling", TELLING, "left false")
+def test_a_report_has_no_interface_that_reveals_keys(site, listener):
+    assert_message_sent(site, listener, "revealing", REVEALING, "left false")
 
 
 FIELDS = (
@@ -818,13 +818,13 @@ FIELDS = (
 
 def test_a_report_makes_no_element_that_takes_text(site, listener):
     made = "none,x-datalist,x-input,x-select,x-textarea"
-    assert_tells(site, listener, "fields", FIELDS, made)
+    assert_message_sent(site, listener, "fields", FIELDS, made)
 
 
 def test_a_report_is_never_the_page_itself(site, listener):
     address = site.store("direct", written(RAN + "<h1>theirs</h1>", listener, "direct"))
     site.tab.open(address)
-    wait_until(lambda: "ran" in site.tab.heard(), "it is shown in its page")
+    wait_until(lambda: "ran" in site.tab.messages(), "it is shown in its page")
     content = site.tab.run("document.querySelector('iframe').src")
     # Opening the frame's content directly redirects to the page, or is refused.
     site.tab.call("Page.navigate", url=content)

@@ -33,7 +33,7 @@ from websockets.sync.client import connect
 RUNNING = (REPOSITORY / "docs" / "running.md").read_text(encoding="utf-8")
 PRELOAD = "/api/v2/analytics/preload"
 PASSWORD = "correct horse battery staple"
-HEARD = 'subscription { clusters(account: "default") { cluster { schedulerId } } }'
+SUBSCRIPTION = 'subscription { clusters(account: "default") { cluster { schedulerId } } }'
 
 
 def replaced(text, old, new):
@@ -246,9 +246,11 @@ def test_proxy_as_documented_passes_on_live_data_and_programs(site, python, monk
         credentials = {"Authorization": headers["Authorization"]}
         websocket.send(json.dumps({"type": "connection_init", "payload": credentials}))
         assert json.loads(websocket.recv(30)) == {"type": "connection_ack"}
-        websocket.send(json.dumps({"type": "subscribe", "id": "1", "payload": {"query": HEARD}}))
+        websocket.send(
+            json.dumps({"type": "subscribe", "id": "1", "payload": {"query": SUBSCRIPTION}})
+        )
         # Proxies in Go may close a stream that was requested with a body, as documented.
-        parameters = urllib.parse.urlencode({"query": HEARD})
+        parameters = urllib.parse.urlencode({"query": SUBSCRIPTION})
         events.request("GET", f"{site.path}/graphql?{parameters}", headers=headers)
         stream = events.getresponse()
         # The first comment arrives before any event: nothing buffers the stream.
@@ -273,13 +275,13 @@ def test_proxy_as_documented_passes_on_live_data_and_programs(site, python, monk
         )
         scheduler = cluster["schedulerId"]
         message = json.loads(websocket.recv(30))
-        heard = message["payload"]["data"]["clusters"]["cluster"]
-        assert (message["type"], heard) == ("next", {"schedulerId": scheduler})
+        received = message["payload"]["data"]["clusters"]["cluster"]
+        assert (message["type"], received) == ("next", {"schedulerId": scheduler})
         line = wait_until(lambda: re.match(rb"data: (.+)", stream.readline()), "an event comes")
-        heard = json.loads(line.group(1))["data"]["clusters"]["cluster"]
-        assert heard == {"schedulerId": scheduler}
+        received = json.loads(line.group(1))["data"]["clusters"]["cluster"]
+        assert received == {"schedulerId": scheduler}
     # The Python client, at an address with a path.
-    script = processes.directory / "ask.py"
+    script = processes.directory / "list_clusters.py"
     script.write_text("import galvo\nprint(len(galvo.list_clusters()))\n")
     settings = {"galvo.server": site.address, "galvo.token": site.galvo.token}
     assert run_to_end([python, script], processes.directory, settings) == "1\n"

@@ -50,8 +50,8 @@ def status(galvo, token, path, body=None):
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, json.load(answer).get("code")
     except urllib.error.HTTPError as error:
-        told = json.load(error)
-        return error.code, told.get("code") or told["errors"][0]["extensions"]["code"]
+        error_body = json.load(error)
+        return error.code, error_body.get("code") or error_body["errors"][0]["extensions"]["code"]
 
 
 def reported(galvo, scheduler_id):
@@ -111,8 +111,8 @@ def test_register_ships_a_token_that_can_only_report(galvo, python, start_cluste
     # Another scheduler cannot use it.
     second = start_cluster(python, miss="coiled galvo")
     client = prober(processes, second, settings_for(galvo.address, token))
-    name, said = client.call("try_to_register")
-    assert name == "RequestRefused" and "TOKEN_BOUND" not in said and "bound" in said
+    name, message = client.call("try_to_register")
+    assert name == "RequestRefused" and "TOKEN_BOUND" not in message and "bound" in message
 
 
 def test_what_a_scheduler_was_configured_with_is_exchanged(galvo, python, start_cluster, processes):
@@ -243,8 +243,8 @@ def test_an_account_can_refuse_what_can_do_more(strict, python, start_cluster, p
     strict_tokens = strict.query(TOKENS)["viewer"]["account"]["tokens"]["nodes"]
     assert [node["identifier"] for node in strict_tokens] == [strict.token.partition("-")[0]]
     # So does an explicit ``ship_token``, with an error message.
-    name, said = client.call("try_to_register", ship_token=True)
-    assert name == "RequestRefused" and "without ship_token" in said
+    name, message = client.call("try_to_register", ship_token=True)
+    assert name == "RequestRefused" and "without ship_token" in message
     # Other users need to do nothing.
     number, warned = client.call("try_to_register")
     assert isinstance(number, int) and warned == []

@@ -18,7 +18,7 @@ from accounts import (
     assert_agreement,
     cluster,
     differences,
-    galvo_says,
+    galvo_values,
     reports_say,
 )
 from conftest import settings_for
@@ -192,7 +192,7 @@ def assert_kept(galvo, proxy):
     """Restarts the server, and compares before the plugin reconnects."""
     galvo.start()
     scheduler_id = proxy.exchanges[-1].report["scheduler_id"]
-    found = galvo_says(galvo, scheduler_id)
+    found = galvo_values(galvo, scheduler_id)
     # A report without a response may be stored completely, or not at all.
     acknowledged = [exchange.report for exchange in proxy.exchanges if exchange.acknowledged]
     sent = [*acknowledged, proxy.exchanges[-1].report]

@@ -155,21 +155,21 @@ def test_dask_waits_for_a_preload_by_address(
         wait_until(lambda: cluster_id(galvo, scheduler_id(dask)), "it reports")
 
 
-def test_registering_tells_what_is_wrong(trouble, galvo, python, start_cluster):
+def test_registering_reports_what_is_wrong(trouble, galvo, python, start_cluster):
     dask = start_cluster(python, workers=1)
     client = dask.client(settings=settings_for(trouble.address, trouble.token))
-    outcome, said = client.call("try_to_register")
+    outcome, messages = client.call("try_to_register")
     if trouble.kind == "wrong token":
         assert outcome == "RequestRefused"
-        assert "401" in said and "galvo.token (DASK_GALVO__TOKEN)" in said
+        assert "401" in messages and "galvo.token (DASK_GALVO__TOKEN)" in messages
         # Correcting the token is sufficient.
-        outcome, said = client.call("try_to_register", token=galvo.token)
+        outcome, messages = client.call("try_to_register", token=galvo.token)
     elif trouble.kind in ("down", "hanging"):
-        assert outcome is None and trouble.address in said[0]
+        assert outcome is None and trouble.address in messages[0]
         trouble.mend()
         wait_until(lambda: cluster_id(galvo, scheduler_id(dask)), "it reports")
-        outcome, said = client.call("try_to_register")
-    assert said == []
+        outcome, messages = client.call("try_to_register")
+    assert messages == []
     found = galvo.query(NUMBER, id=cluster_id(galvo, scheduler_id(dask)))["cluster"]
     assert outcome == found["number"]
     client.call("run", workload="squares", first=0, count=4)
@@ -185,8 +185,8 @@ def test_registering_with_coiled_fails_for_the_client_alone(
     dask = start_cluster(python, workers=1)
     settings = {"coiled.server": trouble.address, "coiled.token": trouble.token}
     client = dask.client(settings=settings)
-    outcome, said = client.call("try_to_register", package="coiled")
-    assert outcome is not None and said
+    outcome, messages = client.call("try_to_register", package="coiled")
+    assert outcome is not None and messages
     client.call("run", workload="squares", first=0, count=4)
 
 

@@ -109,7 +109,7 @@ class Run:
         self.shift = study.run("shift", rounds=ROUNDS, threads=WORKERS * THREADS, pauses=PAUSES)
         self.id = cluster_id(galvo, study.scheduler_id)
         number = int(galvo.query(NUMBER, id=self.id)["cluster"]["number"])
-        self.told = study.run("spans_of_coiled", number=number)
+        self.coiled_span = study.run("spans_of_coiled", number=number)
         wait_until(lambda: self.profile()["windows"] >= 2, "two windows of the profile", 30)
 
     def all_spans(self, query=SPANS, **arguments):
@@ -151,17 +151,17 @@ def run(request, tmp_path_factory):
         processes.kill_all()
 
 
-def agree(run, galvo_says, dask_says):
+def agree(run, galvo_values, dask_values):
     """Asserts that Galvo agrees with Dask, once the last heartbeats and reports have arrived."""
     found = expected = None
 
     def look():
         nonlocal found, expected
-        found, expected = galvo_says(), dask_says(run.dask())
+        found, expected = galvo_values(), dask_values(run.dask())
         return found == expected
 
     try:
-        wait_until(look, "Galvo says the same as Dask")
+        wait_until(look, "Galvo has the same data as Dask")
     except AssertionError as error:
         raise AssertionError("\n".join([str(error), *differences(found, expected)])) from None
     return expected
@@ -187,7 +187,7 @@ def dask_sums(totals):
 
 
 def test_spans(run):
-    def galvo_says():
+    def galvo_values():
         return {
             id_: {
                 "path": span["path"],
@@ -206,7 +206,7 @@ def test_spans(run):
             for id_, span in run.all_spans(roots=False).items()
         }
 
-    def dask_says(report):
+    def dask_values(report):
         return {
             id_: {
                 "path": span["path"],
@@ -225,7 +225,7 @@ def test_spans(run):
             for id_, span in report["spans"].items()
         }
 
-    agree(run, galvo_says, dask_says)
+    agree(run, galvo_values, dask_values)
     spans = run.all_spans(roots=False)
     assert sorted(tuple(s["path"]) for s in spans.values() if s["path"] != ["default"]) == sorted(
         [
@@ -282,7 +282,7 @@ def dask_idle(metrics):
 
 
 def test_fine_metrics_of_spans(run):
-    def galvo_says():
+    def galvo_values():
         return {
             id_: {
                 "own": cells(span["own"]),
@@ -292,7 +292,7 @@ def test_fine_metrics_of_spans(run):
             for id_, span in run.all_spans(SPAN_METRICS).items()
         }
 
-    def dask_says(report):
+    def dask_values(report):
         return {
             id_: {
                 "own": dask_cells(span["own"]["metrics"]),
@@ -302,7 +302,7 @@ def test_fine_metrics_of_spans(run):
             for id_, span in report["spans"].items()
         }
 
-    expected = agree(run, galvo_says, dask_says)
+    expected = agree(run, galvo_values, dask_values)
     contexts = {cell[0] for span in expected.values() for cell in span["own"]}
     assert contexts == ({"execute", "p2p"} if run.python == "NEWEST" else {"execute"})
     for span in run.all_spans(SPAN_METRICS).values():
@@ -310,14 +310,14 @@ def test_fine_metrics_of_spans(run):
 
 
 def test_fine_metrics_of_the_cluster(run):
-    def galvo_says():
+    def galvo_values():
         found = run.galvo.query(CLUSTER_METRICS, id=run.id)["cluster"]["fineMetrics"]
         return {"cells": cells(found), "idle": found["idleSeconds"]}
 
-    def dask_says(report):
+    def dask_values(report):
         return {"cells": dask_cells(report["metrics"]), "idle": dask_idle(report["merged"])}
 
-    expected = agree(run, galvo_says, dask_says)["cells"]
+    expected = agree(run, galvo_values, dask_values)["cells"]
     rest = {"gather-dep", "get-data", "memory-monitor"}
     assert {"gather-dep", "get-data"} <= {cell[0] for cell in expected}
     found = run.galvo.query(CLUSTER_METRICS, id=run.id)["cluster"]["fineMetrics"]
@@ -378,14 +378,14 @@ def test_code(run):
     assert len(sent) == len(set(sent)) > 1
     assert inner["snippet"]["hash"] in sent
     hashes = rows(run.galvo, "SELECT hash FROM code_snippets")
-    assert len(hashes) == len(set(hashes)) == len({*sent, *told_hashes(run)})
+    assert len(hashes) == len(set(hashes)) == len({*sent, *hashes_of_client_code(run)})
 
 
-def told_hashes(run):
-    return {frame["snippet"]["hash"] for frame in told(run)["clientCode"]}
+def hashes_of_client_code(run):
+    return {frame["snippet"]["hash"] for frame in coiled_span(run)["clientCode"]}
 
 
-def told(run):
+def coiled_span(run):
     query = """query ($id: ID!) { cluster(id: $id) { spans(tags: ["told"]) { nodes {
         clientStartedAt clientStoppedAt startedAt stoppedAt
         clientCode { file line relativeLine snippet { hash text } } } } } }"""
@@ -393,15 +393,15 @@ def told(run):
     return span
 
 
-def test_what_the_coiled_client_tells_of_a_span(run):
+def test_what_the_coiled_client_reports_of_a_span(run):
     wait_until(lambda: run.all_spans(roots=False, tags=["told"]), "the span is reported")
-    span = told(run)
+    span = coiled_span(run)
     begun, ended = seconds(span["clientStartedAt"]), seconds(span["clientStoppedAt"])
-    assert run.told["begun"] - 0.001 <= begun < ended <= run.told["ended"]
+    assert run.coiled_span["begun"] - 0.001 <= begun < ended <= run.coiled_span["ended"]
     # Workers estimate the scheduler's clock, which is off by some 0.1 s on a busy machine.
     assert begun - 0.5 <= seconds(span["startedAt"]) < seconds(span["stoppedAt"]) <= ended + 0.5
     (frame,) = span["clientCode"]
-    assert frame["snippet"]["text"] == run.told["code"]
+    assert frame["snippet"]["text"] == run.coiled_span["code"]
     assert (frame["file"], frame["line"], frame["relativeLine"]) == ("etl.py", None, 1)
 
 

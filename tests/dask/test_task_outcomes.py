@@ -4,10 +4,10 @@ import pytest
 from accounts import (
     ERRORS,
     assert_agreement,
-    assert_galvo_says,
+    assert_galvo_has,
     cluster,
     cluster_id,
-    dask_says,
+    dask_values,
     everything,
     moment,
 )
@@ -71,8 +71,8 @@ def test_group_that_is_used_again(galvo, python, start_cluster):
     # Dask assigns the group to the first computation only, which then seems to continue.
     _, second = after["computations"]
     assert second["groups"] == []
-    expected = dask_says(after)
-    ((first, alone),) = dask_says(before)["computations"].items()
+    expected = dask_values(after)
+    ((first, alone),) = dask_values(before)["computations"].items()
     # Of a shared group, each computation has the tasks that it submitted.
     assert (alone["tasks"], alone["states"]) == (4, {"MEMORY": 4})
     expected["computations"] = {
@@ -86,7 +86,7 @@ def test_group_that_is_used_again(galvo, python, start_cluster):
             "states": {"MEMORY": 6},
         },
     }
-    assert_galvo_says(expected, galvo, after)
+    assert_galvo_has(expected, galvo, after)
 
 
 def test_results_lost_with_a_worker(galvo, python, start_cluster):
@@ -129,7 +129,7 @@ def test_restart(galvo, python, start_cluster):
     }
     both["computations"] = before["computations"] + after["computations"]
     both["errors"] = before["errors"]
-    assert_galvo_says(dask_says(both), galvo, after)
+    assert_galvo_has(dask_values(both), galvo, after)
 
 
 def add(one, other):
@@ -167,8 +167,10 @@ def test_registering_again_goes_on(galvo, python, start_cluster):
         # Everything has been reported after two more reports.
         report = client.call("dask_report")
         for _ in range(2):
-            since = told(galvo, report)
-            wait_until(lambda since=since: told(galvo, report) > since, "the next report arrives")
+            since = last_seen(galvo, report)
+            wait_until(
+                lambda since=since: last_seen(galvo, report) > since, "the next report arrives"
+            )
         return galvo.query(COUNTS, id=cluster_id(galvo, report["scheduler_id"]))["cluster"]
 
     def sums(counts):
@@ -207,7 +209,7 @@ def test_registering_again_goes_on(galvo, python, start_cluster):
     assert sorted(of_galvo) == sorted(computation["id"] for computation in computations)
 
 
-def told(galvo, report):
+def last_seen(galvo, report):
     found = cluster(galvo, report["scheduler_id"])
     return found["lastSeenAt"] if found else ""
 
@@ -219,10 +221,10 @@ def test_blame_for_an_earlier_error(galvo, python, start_cluster):
     report = client.call("dask_report")
     _, second = report["computations"]
     assert [report["groups"][place]["name"] for place in second["groups"]] == ["summarise"]
-    expected = dask_says(report)
+    expected = dask_values(report)
     # Dask has no end time of tasks that never ran.
     expected["computations"][second["id"]] |= {
         "state": "ERRED",
         "stop": pytest.approx(second["start"], rel=0, abs=0.5),
     }
-    assert_galvo_says(expected, galvo, report)
+    assert_galvo_has(expected, galvo, report)

@@ -9,7 +9,7 @@ import time
 import urllib.request
 
 import pytest
-from accounts import assert_agreement, cluster, dask_says, seconds
+from accounts import assert_agreement, cluster, dask_values, seconds
 from conftest import REPORT_INTERVAL, settings_for
 from processes import REPOSITORY, python_named
 from proxy import REPORTS
@@ -113,7 +113,7 @@ def assert_reported(galvo, dask, client, processes, end="shutdown"):
     for group in forgotten["groups"]:
         assert {state for state, count in group["states"].items() if count} == {"forgotten"}
     # Only states have changed since; Dask's counts must not decrease.
-    assert dask_says(forgotten)["totals"] == dask_says(held)["totals"]
+    assert dask_values(forgotten)["totals"] == dask_values(held)["totals"]
     assert_agreement(galvo, forgotten)
 
     requested_at = time.time()

@@ -59,9 +59,11 @@ def test_environments(galvo, python, processes):
         known = found and found["environment"] and len(found["clients"]["nodes"]) == number
         workers = known and workers_of(galvo, observed)
         # The environment arrives with a worker's heartbeat.
-        told = workers and all(w["environment"] and w["environment"]["executable"] for w in workers)
+        complete = workers and all(
+            w["environment"] and w["environment"]["executable"] for w in workers
+        )
         # Queried again, because the parts of one response may precede and follow a report.
-        return told and (galvo.query(ENVIRONMENTS, id=id_)["cluster"], workers)
+        return complete and (galvo.query(ENVIRONMENTS, id=id_)["cluster"], workers)
 
     found, workers = wait_until(answer, "Galvo knows what all of them run on")
     scheduler = environment_of(observed["versions"], observed["executable"])
@@ -142,11 +144,11 @@ def test_how_workers_end(galvo, python, processes):
     first, second = (worker for worker in observed["workers"] if worker["name"] == "hungry")
     assert first["ended"] and not second["ended"] and first["id"] != second["id"]
 
-    def told():
+    def all_have_left():
         found = workers_of(galvo, observed)
         return len(found) == 6 and sum(worker["end"] is not None for worker in found) == 4
 
-    wait_until(told, "Galvo knows who has left")
+    wait_until(all_have_left, "Galvo knows who has left")
     found = assert_intervals(galvo, observed)
     ends = {worker["daskId"]: worker["end"] for worker in found}
     kinds = {(worker["name"], worker["end"] and worker["end"]["kind"]) for worker in found}
@@ -187,8 +189,8 @@ def test_how_workers_end(galvo, python, processes):
     history = everything(galvo, THREADS, observed["scheduler_id"])
     # If several workers leave within a millisecond, the last number is stored.
     dasks = {round(1000 * at): threads for at, threads in observed["threads_history"]}
-    told = [(round(1000 * seconds(change["at"])), change["threads"]) for change in history]
-    assert told[: len(dasks)] == list(dasks.items())
+    stored = [(round(1000 * seconds(change["at"])), change["threads"]) for change in history]
+    assert stored[: len(dasks)] == list(dasks.items())
     assert steady.wait(15) == 0 and sent_away.wait(15) == 0 and hungry.wait(15) == 0
 
 
@@ -222,6 +224,6 @@ def assert_memory_in_logs(galvo, observed, worker):
             if line["source"] == "NANNY" and "memory budget" in line["message"]
         ]
 
-    (line,) = wait_until(find, "the nanny tells about memory")
+    (line,) = wait_until(find, "the nanny logs a line about memory")
     assert (line["worker"], line["logger"]) == (worker["address"], "distributed.nanny.memory")
     assert line["level"] == "WARNING"

@@ -60,15 +60,15 @@ def test_make(store, server, make_fleet, outcome, postgres, tmp_path, database_u
             continue
         answers.append({"query": query, "variables": variables, "data": data})
     TARGET.mkdir(exist_ok=True)
-    said = TARGET / "says.json"
-    says = json.loads(said.read_text()) if said.exists() else {"answers": {}, "tokens": {}}
-    says["answers"][store] = answers
-    says["tokens"][store] = server.token
-    says["made_at"] = time.time()
+    path = TARGET / "says.json"
+    record = json.loads(path.read_text()) if path.exists() else {"answers": {}, "tokens": {}}
+    record["answers"][store] = answers
+    record["tokens"][store] = server.token
+    record["made_at"] = time.time()
     server.stop()
     if store == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / "galvo.db")) as connection:
-            (says["steps"],) = connection.execute(
+            (record["steps"],) = connection.execute(
                 "SELECT count(*) FROM seaql_migrations"
             ).fetchone()
             connection.execute("VACUUM INTO ?", [str(tmp_path / "packed.db")])
@@ -78,4 +78,4 @@ def test_make(store, server, make_fleet, outcome, postgres, tmp_path, database_u
         content = subprocess.run(command, check=True, capture_output=True).stdout
         name = "galvo.sql.gz"
     (TARGET / name).write_bytes(gzip.compress(content, mtime=0))
-    said.write_text(json.dumps(says, indent=1) + "\n")
+    path.write_text(json.dumps(record, indent=1) + "\n")

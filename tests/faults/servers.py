@@ -64,11 +64,11 @@ class Server:
         self.process.send(signal.SIGKILL)
         assert self.process.wait(10) == -signal.SIGKILL
 
-    def ask_to_stop(self):
+    def request_stop(self):
         self.process.send(signal.SIGTERM)
 
     def stop(self, seconds=25):
-        self.ask_to_stop()
+        self.request_stop()
         assert self.process.wait(seconds) == 0
 
     def probe(self, path, patience=20.0):
@@ -118,18 +118,18 @@ class Server:
 @contextlib.contextmanager
 def probing(server, every=0.25):
     """Probes the health continuously. Yields lists of times and results by path."""
-    stop, heard = threading.Event(), {"/healthz": [], "/readyz": []}
+    stop, probes = threading.Event(), {"/healthz": [], "/readyz": []}
 
-    def ask(path):
+    def record(path):
         while not stop.wait(every):
             health = server.probe(path)
-            heard[path].append((time.monotonic(), health))
+            probes[path].append((time.monotonic(), health))
 
-    threads = [threading.Thread(target=ask, args=(path,), daemon=True) for path in heard]
+    threads = [threading.Thread(target=record, args=(path,), daemon=True) for path in probes]
     for thread in threads:
         thread.start()
     try:
-        yield heard
+        yield probes
     finally:
         stop.set()
         for thread in threads:

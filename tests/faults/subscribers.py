@@ -37,7 +37,7 @@ class Subscriber(threading.Thread):
         super().__init__(daemon=True, name="subscriber")
         self._port, self._token = port, token
         self._cursors = {"clusters": cursor, "events": cursor}
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self.clusters, self.events = {}, []
         self.gaps = self.connections = 0
         self.closes = []  # codes with which servers closed connections
@@ -45,14 +45,14 @@ class Subscriber(threading.Thread):
         self._socket = None
 
     def run(self):
-        while not self._stop_asked.is_set():
+        while not self._stop_requested.is_set():
             try:
                 self._listen()
             except ConnectionClosed as closed:
                 self.closes.append(closed.rcvd.code if closed.rcvd else None)
             except (OSError, InvalidHandshake, TimeoutError) as error:
                 self.refusals.append(type(error).__name__)
-            self._stop_asked.wait(0.1)
+            self._stop_requested.wait(0.1)
 
     def _listen(self):
         address = f"ws://127.0.0.1:{self._port}/graphql"
@@ -67,9 +67,9 @@ class Subscriber(threading.Thread):
                 payload = {"query": query, "variables": {"after": self._cursors[id_]}}
                 ws.send(json.dumps({"id": id_, "type": "subscribe", "payload": payload}))
             for text in ws:
-                self._hear(json.loads(text))
+                self._receive(json.loads(text))
 
-    def _hear(self, message):
+    def _receive(self, message):
         if message["type"] != "next":
             assert message["type"] in ("ping", "pong"), message
             return
@@ -87,7 +87,7 @@ class Subscriber(threading.Thread):
             ]
 
     def close(self):
-        self._stop_asked.set()
+        self._stop_requested.set()
         if self._socket is not None:
             with contextlib.suppress(Exception):
                 self._socket.close()
@@ -129,13 +129,13 @@ def assert_right(subscriber, server, fleet, seconds=40.0):
         known = states(server)
         stale = {id_: n for id_, n in subscriber.clusters.items() if known.get(id_) != n}
         if not stale and len(subscriber.clusters) == len(known):
-            heard = sorted(event for event in subscriber.events if event[0] in schedulers)
-            if heard == sent:
+            received = sorted(event for event in subscriber.events if event[0] in schedulers)
+            if received == sent:
                 return time.monotonic() - began
-            lacks, twice = Counter(sent) - Counter(heard), Counter(heard) - Counter(sent)
+            lacks, twice = Counter(sent) - Counter(received), Counter(received) - Counter(sent)
             wrong = f"of {len(sent)} events {dict(lacks)} lack, {dict(twice)} are too many"
         else:
-            wrong = f"{stale} of {len(known)}, {len(subscriber.clusters)} were heard of"
+            wrong = f"{stale} of {len(known)}, {len(subscriber.clusters)} were received"
         time.sleep(0.2)
     raise AssertionError(f"a subscriber is wrong: {wrong}"[:2000])
 

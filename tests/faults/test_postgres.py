@@ -17,7 +17,7 @@ PROMPT_SECONDS = 6.0
 LOST_SECONDS = 18.0
 
 
-def assert_told(fleet, since, until, within=PROMPT_SECONDS):
+def assert_prompt_refusals(fleet, since, until, within=PROMPT_SECONDS):
     """Asserts that all refusals in this time were prompt, with 503 and Retry-After."""
     answers = fleet.answers(since, until)
     refused = [answer for answer in answers if answer.status != 200]
@@ -29,13 +29,13 @@ def assert_told(fleet, since, until, within=PROMPT_SECONDS):
     return refused
 
 
-def assert_health(heard, since, until, within=PROMPT_SECONDS):
+def assert_health(probes, since, until, within=PROMPT_SECONDS):
     """Asserts that it was alive all the time, and reported that it was not ready."""
-    alive = [health for at, health in heard["/healthz"]]
+    alive = [health for at, health in probes["/healthz"]]
     assert {health.status for health in alive} == {200}
     assert max(health.seconds for health in alive) < 2.0
     # The probes within this time.
-    ready = [h for at, h in heard["/readyz"] if at - h.seconds > since and at < until]
+    ready = [h for at, h in probes["/readyz"] if at - h.seconds > since and at < until]
     assert ready, "it did not answer"
     assert {health.status for health in ready} == {503}, ready
     assert max(health.seconds for health in ready) < within
@@ -60,7 +60,7 @@ def conclude(fault, fleet, server, outcome, recovery, note=""):
 @pytest.mark.parametrize("how", ["fast", "immediate", "kill"])
 def test_stopped(postgres, begun, outcome, dice, length, how):
     server, fleet = begun
-    with probing(server) as heard:
+    with probing(server) as probes:
         fell = time.monotonic()
         if how == "kill":
             postgres.kill()
@@ -73,8 +73,8 @@ def test_stopped(postgres, begun, outcome, dice, length, how):
         began = time.monotonic()
         recovery = fleet.wait_for_progress(1)
     server.wait_until_ready()
-    assert_told(fleet, down, rises - PROMPT_SECONDS / 2)
-    assert_health(heard, down + 0.2, rises)
+    assert_prompt_refusals(fleet, down, rises - PROMPT_SECONDS / 2)
+    assert_health(probes, down + 0.2, rises)
     names = {
         "fast": "PostgreSQL stopped (fast) and started",
         "immediate": "PostgreSQL stopped (immediate), recovered",
@@ -93,7 +93,7 @@ def test_failing_over(make_postgres, make_server, make_fleet, make_wire, outcome
     server = make_server(primary.url(port=wire.port)).start()
     fleet = make_fleet(server, pace=0.005)
     fleet.until_some_moment()
-    with probing(server) as heard:
+    with probing(server) as probes:
         fell = time.monotonic()
         primary.kill()
         time.sleep(2.0)
@@ -101,8 +101,8 @@ def test_failing_over(make_postgres, make_server, make_fleet, make_wire, outcome
         wire.targets[:] = [standby.port]
         switched = time.monotonic()
         recovery = fleet.wait_for_progress(1)
-    assert_told(fleet, fell + 0.1, switched - 1.0)
-    alive = [health for _, health in heard["/healthz"]]
+    assert_prompt_refusals(fleet, fell + 0.1, switched - 1.0)
+    alive = [health for _, health in probes["/healthz"]]
     assert {health.status for health in alive} == {200}
     server.wait_until_ready()
     fleet.pause()
@@ -126,7 +126,7 @@ def test_only_reading(postgres, begun, outcome):
         session.run("ALTER SYSTEM RESET default_transaction_read_only")
         session.run("SELECT pg_reload_conf()")
         recovery = fleet.wait_for_progress(1)
-    assert_told(fleet, fell + 0.5, rises)
+    assert_prompt_refusals(fleet, fell + 0.5, rises)
     conclude("PostgreSQL took no changes (read-only)", fleet, server, outcome, recovery)
 
 
@@ -148,7 +148,7 @@ def test_out_of_connections(postgres, begun, outcome):
                 )
                 return not ended
 
-        with probing(server) as heard:
+        with probing(server) as probes:
             wait_until(take_all, "all connections are taken", 60)
             for _ in range(10):  # some were being opened
                 time.sleep(0.1)
@@ -159,8 +159,8 @@ def test_out_of_connections(postgres, begun, outcome):
             for session in sessions:
                 session.close()
             recovery = fleet.wait_for_progress(1)
-    assert_told(fleet, fell, rises - 3.5)
-    assert_health(heard, fell + 0.5, rises)
+    assert_prompt_refusals(fleet, fell, rises - 3.5)
+    assert_health(probes, fell + 0.5, rises)
     conclude("PostgreSQL out of connections", fleet, server, outcome, recovery)
 
 
@@ -171,7 +171,7 @@ def test_slow(postgres, make_server, make_fleet, make_wire, outcome):
     server = make_server(postgres.url(port=wire.port)).start()
     fleet = make_fleet(server)
     fleet.until_some_moment()
-    with probing(server) as heard:
+    with probing(server) as probes:
         fell = time.monotonic()
         wire.delay = 0.05
         time.sleep(6.0)
@@ -180,8 +180,8 @@ def test_slow(postgres, make_server, make_fleet, make_wire, outcome):
     answers = fleet.answers(fell)
     assert {answer.status for answer in answers} <= {200, 503}
     assert max(answer.seconds for answer in answers) < LOST_SECONDS
-    assert {health.status for _, health in heard["/healthz"]} == {200}
-    assert max(health.seconds for _, health in heard["/readyz"]) < PROMPT_SECONDS
+    assert {health.status for _, health in probes["/healthz"]} == {200}
+    assert max(health.seconds for _, health in probes["/readyz"]) < PROMPT_SECONDS
     slow = sorted(answer.seconds for answer in answers)
     note = f"50 ms a packet; reports took up to {slow[-1]:.1f} s"
     conclude("PostgreSQL slow", fleet, server, outcome, recovery, note)
@@ -196,7 +196,7 @@ def test_cut_off(postgres, make_server, make_fleet, make_wire, outcome):
     fleet, others = make_fleet(server, pace=0.005), make_fleet(server, pace=1.0)
     fleet.until_some_moment()
     others.wait_for_progress(1)
-    with probing(server) as heard:
+    with probing(server) as probes:
         fell = time.monotonic()
         wire.black_out()
         time.sleep(9.0)
@@ -204,8 +204,8 @@ def test_cut_off(postgres, make_server, make_fleet, make_wire, outcome):
         wire.light_up()
         recovery = others.wait_for_progress(1)
         recovery += fleet.wait_for_progress(1)
-    assert_told(others, fell + 0.1, rises - PROMPT_SECONDS / 2)
-    assert_health(heard, fell + 0.5, rises)
+    assert_prompt_refusals(others, fell + 0.1, rises - PROMPT_SECONDS / 2)
+    assert_health(probes, fell + 0.5, rises)
     longest = max(answer.seconds for answer in fleet.answers(fell - 2.0))
     assert longest < LOST_SECONDS
     others.settle()
@@ -224,7 +224,7 @@ def test_disk_full(make_postgres, tmp_path, make_server, make_fleet, outcome):
         server = make_server(postgres.make_database(tablespace="small")).start()
         fleet = make_fleet(server, pace=0.005)
         fleet.until_some_moment()
-        with probing(server) as heard:
+        with probing(server) as probes:
             fill(disk)
             fell = time.monotonic()
 
@@ -239,8 +239,8 @@ def test_disk_full(make_postgres, tmp_path, make_server, make_fleet, outcome):
             fleet.resume()
             empty(disk)
             recovery = fleet.wait_for_progress(1)
-        assert_told(fleet, fell, float("inf"))
-        assert {health.status for health in [h for _, h in heard["/healthz"]]} == {200}
+        assert_prompt_refusals(fleet, fell, float("inf"))
+        assert {health.status for health in [h for _, h in probes["/healthz"]]} == {200}
         conclude("PostgreSQL's disk full", fleet, server, outcome, recovery)
         server.kill()
         postgres.stop("immediate")

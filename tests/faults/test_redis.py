@@ -27,7 +27,7 @@ def test_away(postgres, make_redis, make_wire, make_server, make_fleet, outcome,
     subscriber = watch(here)
     fleet = make_fleet(there)
     fleet.wait_for_progress(5)
-    wait_until(lambda: len(subscriber.clusters) == fleet.size, "clusters are heard of", 30)
+    wait_until(lambda: len(subscriber.clusters) == fleet.size, "clusters are received", 30)
 
     fell = time.monotonic()
     if how == "killed":
@@ -52,5 +52,5 @@ def test_away(postgres, make_redis, make_wire, make_server, make_fleet, outcome,
     fleet.settle()
     assert_right(subscriber, here, fleet)
     subscriber.close()
-    note = f"/readyz said so after {missed:.0f} s; no report failed, no subscriber was wrong"
+    note = f"/readyz reported it after {missed:.0f} s; no report failed, no subscriber was wrong"
     outcome.write(f"Redis {how}, and back", outcome.judge(fleet, here), recovery, note=note)

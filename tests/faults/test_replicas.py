@@ -26,28 +26,28 @@ def test_rolling(postgres, make_redis, make_wire, make_server, make_fleet, outco
         new.token = first.token
         new.start()
         proxy.targets.append(new.port)
-        asked = time.monotonic()
-        old.ask_to_stop()
+        requested = time.monotonic()
+        old.request_stop()
         proxy.targets.remove(old.port)
         assert old.process.wait(25) == 0
-        slowest = max(slowest, time.monotonic() - asked)
+        slowest = max(slowest, time.monotonic() - requested)
         replicas[turn % 2] = new
         fleet.wait_for_progress(5)
     fleet.settle()
     survivor = replicas[0]
     for subscriber in subscribers:
         assert_right(subscriber, survivor, fleet)
-        # The close code says that the server is stopping, so clients reconnect.
+        # The close code states that the server is stopping, so clients reconnect.
         assert set(subscriber.closes) <= {1001}, subscriber.closes
         subscriber.close()
-    told = sum(len(subscriber.closes) for subscriber in subscribers)
-    assert told >= 2
+    moved = sum(len(subscriber.closes) for subscriber in subscribers)
+    assert moved >= 2
     # A kept-alive connection may end just when a request is sent, so some are sent twice; none is
     # refused.
     answers = fleet.answers()
     assert {answer.status for answer in answers} <= {200, None}
     again = sum(answer.status is None for answer in answers)
-    note = f"{turns} replacements, {told} subscribers moved, {again} reports were sent twice"
+    note = f"{turns} replacements, {moved} subscribers moved, {again} reports were sent twice"
     outcome.write("replica replaced under load", outcome.judge(fleet, survivor), slowest, note=note)
 
 
@@ -63,13 +63,13 @@ def test_open_reports_are_answered(postgres, make_server, make_fleet, outcome):
         known = len(fleet.answers())
         for reporter in fleet.reporters:
             reporter.pause()
-        server.ask_to_stop()
+        server.request_stop()
         time.sleep(1.0)
         assert server.process.is_running()
-        asked = time.monotonic()
+        committed = time.monotonic()
         session.run("COMMIT")
     assert server.process.wait(25) == 0
-    took = time.monotonic() - asked
+    took = time.monotonic() - committed
     fleet.pause()
     answers = fleet.answers()
     assert len(answers) == known + fleet.size
@@ -80,5 +80,5 @@ def test_open_reports_are_answered(postgres, make_server, make_fleet, outcome):
     fleet.wait_for_progress(1)
     fleet.settle()
     note = "every report under way was answered"
-    fault = "server told to stop (SIGTERM) with open reports"
+    fault = "server stopped (SIGTERM) with open reports"
     outcome.write(fault, outcome.judge(fleet, server), took, note=note)

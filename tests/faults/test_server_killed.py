@@ -106,15 +106,15 @@ def test_after_the_commit_and_before_the_answer(server, make_fleet, make_wire, o
 def test_after_the_answer(server, make_fleet, outcome):
     fleet = make_fleet(server)
     fleet.until_some_moment()
-    told = threading.Event()
+    killed = threading.Event()
 
     def kill(report):
-        if not told.is_set():
-            told.set()
+        if not killed.is_set():
+            killed.set()
             server.kill()
 
     fleet.reporters[0].on_answer = kill
-    assert told.wait(20)
+    assert killed.wait(20)
     server.process.wait(10)
     recovery = begin_again(server, fleet, outcome)
     finish(fleet, server, outcome, "server killed right after the answer", recovery)

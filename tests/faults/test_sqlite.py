@@ -13,7 +13,7 @@ def test_disk_full(make_server, make_fleet, tmp_path, outcome):
         server = make_server(f"sqlite://{disk}/galvo.db?mode=rwc").start()
         fleet = make_fleet(server)
         fleet.until_some_moment()
-        with probing(server) as heard:
+        with probing(server) as probes:
             fill(disk)
             fell = time.monotonic()
 
@@ -32,7 +32,7 @@ def test_disk_full(make_server, make_fleet, tmp_path, outcome):
         odd = [answer for answer in refused if answer.status != 503 or not answer.retry_after]
         assert not odd, odd[:5]
         assert max(answer.seconds for answer in refused) < 6.0
-        assert {health.status for _, health in heard["/healthz"]} == {200}
+        assert {health.status for _, health in probes["/healthz"]} == {200}
         fleet.wait_for_progress(3)
         fleet.settle()
         verdict = outcome.judge(fleet, server)

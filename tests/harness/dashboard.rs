@@ -24,7 +24,7 @@ pub const DOCUMENT_HASH: &str = "bd4de21539feeb796c18fa0fd5154b92c7954a09e38de5a
 pub struct DashboardBuild(TempDir);
 
 impl Default for DashboardBuild {
-    /// Writes a build whose compressed forms are marked, so that tests can tell them apart.
+    /// Writes a build whose compressed forms are marked, so that tests can distinguish them.
     fn default() -> Self {
         let build = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(build.path().join("assets/fonts")).unwrap();

@@ -129,7 +129,7 @@ pub fn shared_jwt_config() -> JwtConfig {
 pub struct KeyServer {
     address: SocketAddr,
     answer: Arc<Mutex<(u16, String)>>,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     _serving: JoinSet<()>,
 }
 
@@ -139,9 +139,9 @@ impl KeyServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let answer = Arc::new(Mutex::new((200, keys.to_string())));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let requests = Arc::new(AtomicUsize::new(0));
         let mut serving = JoinSet::new();
-        let (answers, counts) = (Arc::clone(&answer), Arc::clone(&asked));
+        let (answers, counts) = (Arc::clone(&answer), Arc::clone(&requests));
         serving.spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
@@ -159,7 +159,7 @@ impl KeyServer {
                 let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
             }
         });
-        Self { address, answer, asked, _serving: serving }
+        Self { address, answer, requests, _serving: serving }
     }
 
     /// The URL of the key set.
@@ -175,7 +175,7 @@ impl KeyServer {
 
     /// The number of requests received.
     #[must_use]
-    pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    pub fn request_count(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 }

@@ -35,4 +35,4 @@ pub use report::{
     ReportBuilder, STARTED_AT, activity, code, code_frame, computation, error, event, log_line, profile,
     sample, span, task_group, threads, usage, uuid, worker,
 };
-pub use socket::{Heard, Socket};
+pub use socket::{Incoming, Socket};

@@ -59,7 +59,7 @@ pub struct WebhookReceiver {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    heard: Arc<Notify>,
+    arrivals: Arc<Notify>,
     _accepting: JoinSet<()>,
 }
 
@@ -69,19 +69,20 @@ impl WebhookReceiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
-        let (answers, heard): (Arc<Mutex<VecDeque<Answer>>>, _) = (Arc::default(), Arc::new(Notify::new()));
+        let (answers, arrivals): (Arc<Mutex<VecDeque<Answer>>>, _) =
+            (Arc::default(), Arc::new(Notify::new()));
         let mut accepting = JoinSet::new();
-        let shared = (Arc::clone(&received), Arc::clone(&answers), Arc::clone(&heard));
+        let shared = (Arc::clone(&received), Arc::clone(&answers), Arc::clone(&arrivals));
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (received, answers, heard) = shared.clone();
+                let (received, answers, arrivals) = shared.clone();
                 connections.spawn(async move {
                     let Some((request, mut stream)) = read_request(stream).await else { return };
                     let answer = answers.lock().unwrap().pop_front().unwrap_or(Answer::Status(204));
                     received.lock().unwrap().push(request);
-                    heard.notify_waiters();
+                    arrivals.notify_waiters();
                     match answer {
                         Answer::Status(status) => {
                             let text = format!(
@@ -95,7 +96,7 @@ impl WebhookReceiver {
                 });
             }
         });
-        Self { address, received, answers, heard, _accepting: accepting }
+        Self { address, received, answers, arrivals, _accepting: accepting }
     }
 
     /// Its origin, without a path.
@@ -124,11 +125,11 @@ impl WebhookReceiver {
     /// Waits until `count` requests have arrived.
     pub async fn wait_for(&self, count: usize) {
         loop {
-            let heard = self.heard.notified();
+            let arrival = self.arrivals.notified();
             if self.received.lock().unwrap().len() >= count {
                 return;
             }
-            heard.await;
+            arrival.await;
         }
     }
 }

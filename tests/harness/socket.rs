@@ -28,7 +28,7 @@ pub struct Socket {
 
 /// The next item from a socket, except for the pings and pongs of WebSocket itself.
 #[derive(Debug, PartialEq)]
-pub enum Heard {
+pub enum Incoming {
     /// A message of the protocol.
     Message(Value),
     /// A close frame, with its code and reason.
@@ -55,8 +55,8 @@ impl TestApp {
     pub async fn socket_of(&self, member: &Member) -> Socket {
         let mut socket = self.socket().await;
         let payload = json!({ "Authorization": format!("Bearer {}", member.secret()) });
-        socket.say(&json!({ "type": "connection_init", "payload": payload })).await;
-        assert_eq!(socket.hear().await, Heard::Message(json!({ "type": "connection_ack" })));
+        socket.send_message(&json!({ "type": "connection_init", "payload": payload })).await;
+        assert_eq!(socket.receive().await, Incoming::Message(json!({ "type": "connection_ack" })));
         socket
     }
 }
@@ -84,7 +84,7 @@ impl Socket {
     }
 
     /// Sends a message of the protocol.
-    pub async fn say(&mut self, message: &Value) {
+    pub async fn send_message(&mut self, message: &Value) {
         self.send(Message::text(message.to_string())).await;
     }
 
@@ -94,40 +94,40 @@ impl Socket {
     }
 
     /// Starts an operation.
-    pub async fn ask(&mut self, id: &str, query: &str, variables: Value) {
+    pub async fn subscribe(&mut self, id: &str, query: &str, variables: Value) {
         let payload = json!({ "query": query, "variables": variables });
-        self.say(&json!({ "type": "subscribe", "id": id, "payload": payload })).await;
+        self.send_message(&json!({ "type": "subscribe", "id": id, "payload": payload })).await;
     }
 
     /// Returns the next item, and fails after the timeout.
-    pub async fn hear(&mut self) -> Heard {
-        self.hear_within(PATIENCE).await.expect("something comes")
+    pub async fn receive(&mut self) -> Incoming {
+        self.receive_within(PATIENCE).await.expect("something comes")
     }
 
     /// Returns the next item, or `None` after the timeout.
-    pub async fn hear_within(&mut self, limit: Duration) -> Option<Heard> {
-        let heard = async {
+    pub async fn receive_within(&mut self, limit: Duration) -> Option<Incoming> {
+        let item = async {
             loop {
                 match self.stream.next().await {
                     Some(Ok(Message::Text(text))) => {
-                        return Heard::Message(serde_json::from_str(&text).unwrap());
+                        return Incoming::Message(serde_json::from_str(&text).unwrap());
                     }
                     Some(Ok(Message::Close(Some(frame)))) => {
-                        return Heard::Closed(frame.code.into(), frame.reason.to_string());
+                        return Incoming::Closed(frame.code.into(), frame.reason.to_string());
                     }
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     Some(Ok(other)) => panic!("nobody sends {other}"),
-                    Some(Err(_)) | None => return Heard::Gone,
+                    Some(Err(_)) | None => return Incoming::Gone,
                 }
             }
         };
-        timeout(limit, heard).await.ok()
+        timeout(limit, item).await.ok()
     }
 
     /// Returns the next item, which must be a message of the protocol.
     pub async fn message(&mut self) -> Value {
-        match self.hear().await {
-            Heard::Message(message) => message,
+        match self.receive().await {
+            Incoming::Message(message) => message,
             end => panic!("{end:?}"),
         }
     }
@@ -135,10 +135,10 @@ impl Socket {
     /// Returns the close code, ignoring earlier messages.
     pub async fn close_code(&mut self) -> u16 {
         loop {
-            match self.hear().await {
-                Heard::Message(_) => {}
-                Heard::Closed(code, _) => return code,
-                Heard::Gone => panic!("it ended without a word"),
+            match self.receive().await {
+                Incoming::Message(_) => {}
+                Incoming::Closed(code, _) => return code,
+                Incoming::Gone => panic!("it ended without a word"),
             }
         }
     }

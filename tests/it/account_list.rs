@@ -403,7 +403,7 @@ async fn search(member: &Member, field: &str, node: &str, forward: bool) -> (Vec
 }
 
 #[tokio::test]
-async fn a_page_looks_at_a_bounded_number_of_rows_and_tells_how_far_it_came() {
+async fn a_page_looks_at_a_bounded_number_of_rows_and_returns_how_far_it_came() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let database = app.database.connection().await;
@@ -503,15 +503,19 @@ async fn events_of_too_many_clusters_are_refused_unless_few_were_there() {
         row
     });
     entity::cluster::Entity::insert_many(rows).exec_without_returning(&database).await.unwrap();
-    let ask = async |arguments: &str| {
+    let list_events = async |arguments: &str| {
         let query = format!(
             "{{ viewer {{ account {{ events(last: 5{arguments}) {{ totalCount nodes {{ data }} }} }} }} }}"
         );
         ada.ask(&query, json!({})).await
     };
-    let refused = ask("").await;
+    let refused = list_events("").await;
     assert_eq!(refused["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{refused}");
-    assert_eq!(refused["data"], json!({ "viewer": { "account": { "events": null } } }), "the rest is told");
+    assert_eq!(
+        refused["data"],
+        json!({ "viewer": { "account": { "events": null } } }),
+        "the rest is returned"
+    );
     let query = "query($clusters: ClusterFilter) { viewer { account { slug
         errorGroups(clusters: $clusters) { totalCount } flags(clusters: $clusters) { totalCount } } } }";
     let answer = ada.ask(query, json!({ "clusters": { "search": "Scheduler" } })).await;
@@ -534,7 +538,7 @@ async fn events_of_too_many_clusters_are_refused_unless_few_were_there() {
             &json!({ "totalCount": 0, "nodes": [] }),
         ),
     ] {
-        let answer = ask(arguments).await;
+        let answer = list_events(arguments).await;
         assert_eq!(&answer["data"]["viewer"]["account"]["events"], expected, "{arguments}: {answer}");
     }
     app.stop().await;
@@ -735,7 +739,7 @@ async fn a_trend_is_a_range_of_an_index() {
 }
 
 #[tokio::test]
-async fn a_query_asks_for_a_bounded_number_of_pages() {
+async fn a_query_requests_a_bounded_number_of_pages() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     for number in 0..60 {

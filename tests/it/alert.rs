@@ -52,7 +52,7 @@ async fn alerts(member: &Member) -> Value {
 }
 
 /// The states and texts in a request.
-fn told(request: &Received) -> Vec<(String, String)> {
+fn states_and_texts(request: &Received) -> Vec<(String, String)> {
     let body = request.json();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let alerts = body["alerts"].as_array().unwrap().iter();
@@ -78,7 +78,7 @@ async fn tag(member: &Member, cluster: i64, key: &str) {
 }
 
 #[tokio::test]
-async fn a_flag_is_told_when_it_comes_and_when_it_goes_and_not_in_between() {
+async fn a_flag_is_sent_when_it_comes_and_when_it_goes_and_not_in_between() {
     let (app, receiver) = (start().await, WebhookReceiver::start().await);
     let ada = app.account("ada").await;
     let condition = json!({ "flags": ["MEMORY_PRESSURE", "IDLE"] });
@@ -88,7 +88,7 @@ async fn a_flag_is_told_when_it_comes_and_when_it_goes_and_not_in_between() {
     app.run_jobs().await;
     app.run_jobs().await;
     let requests = receiver.received();
-    assert_eq!(requests.len(), 1, "it is told once");
+    assert_eq!(requests.len(), 1, "it is sent once");
     let mut body = requests[0].json();
     let id = body["alerts"][0]["id"].take();
     assert!(id.is_string());
@@ -119,7 +119,7 @@ async fn a_flag_is_told_when_it_comes_and_when_it_goes_and_not_in_between() {
     let requests = receiver.received();
     assert_eq!(requests.len(), 2);
     let resolved = ("resolved".to_owned(), "Cluster etl: The workers used 90 % of their memory.".to_owned());
-    assert_eq!(told(&requests[1]), [resolved]);
+    assert_eq!(states_and_texts(&requests[1]), [resolved]);
     assert_eq!(requests[1].json()["alerts"][0]["id"], id, "it is the same alert");
     assert_ne!(requests[1].header("idempotency-key"), key);
 
@@ -136,13 +136,13 @@ async fn a_flag_is_told_when_it_comes_and_when_it_goes_and_not_in_between() {
     let mute = "mutation { muteFlag(input: { kind: MEMORY_PRESSURE }) { userErrors { field } } }";
     ada.query(mute, json!({})).await;
     app.run_jobs().await;
-    assert_eq!(told(&receiver.received()[3])[0].0, "resolved");
+    assert_eq!(states_and_texts(&receiver.received()[3])[0].0, "resolved");
     app.stop().await;
 }
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
+async fn alerts_of_failures_costs_and_idleness_name_whose_they_are() {
     let (app, receiver) = (start().await, WebhookReceiver::start().await);
     let ada = app.account("ada").await;
     let bob = app.member("bob", "ada").await;
@@ -200,7 +200,7 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
         .iter()
         .flat_map(|request| {
             let rule = request.json()["rule"]["name"].as_str().unwrap().to_owned();
-            told(request).into_iter().map(move |(state, text)| {
+            states_and_texts(request).into_iter().map(move |(state, text)| {
                 assert_eq!(state, "firing");
                 (rule.clone(), text)
             })
@@ -223,7 +223,7 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
     ];
     let expected = expected.map(|(rule, text)| (rule.to_owned(), text.to_owned()));
     assert_eq!(texts, expected.into());
-    assert_eq!(receiver.received().len(), 10, "one message for each rule that has something to tell");
+    assert_eq!(receiver.received().len(), 10, "one message for each rule that has something to report");
 
     // An hour later the errors are outside the window. The costs belong to another day, and are checked
     // every five minutes.
@@ -235,7 +235,7 @@ async fn failures_costs_and_idleness_are_told_of_whom_they_are() {
     let resolved: BTreeSet<String> = receiver.received()[10..]
         .iter()
         .map(|request| {
-            assert!(told(request).iter().all(|(state, _)| state == "resolved"));
+            assert!(states_and_texts(request).iter().all(|(state, _)| state == "resolved"));
             request.json()["rule"]["name"].as_str().unwrap().to_owned()
         })
         .collect();
@@ -349,15 +349,15 @@ async fn a_message_that_was_under_way_when_the_server_was_killed_is_sent_again()
     let mut command = Program::command(&arguments);
     command.env("GALVO_SECRET_KEY", &key).stderr(Stdio::null());
     let server = Program::spawn(&mut command).await;
-    let ask = async |query: &str, variables: Value| -> Value {
+    let send_query = async |query: &str, variables: Value| -> Value {
         let body = json!({ "query": query, "variables": variables });
         let request = server.client().post(server.url("/graphql")).bearer_auth(&token).json(&body);
         request.send().await.unwrap().json().await.unwrap()
     };
     let input = json!({ "name": "Test", "condition": { "flags": ["IDLE"] }, "webhooks": [receiver.url()] });
-    let made = ask(CREATE, json!({ "input": input })).await["data"]["result"].take();
+    let made = send_query(CREATE, json!({ "input": input })).await["data"]["result"].take();
     receiver.answer(&[Answer::Silence]);
-    let tested = ask(TEST, json!({ "identifier": made["alertRule"]["identifier"] })).await;
+    let tested = send_query(TEST, json!({ "identifier": made["alertRule"]["identifier"] })).await;
     assert_eq!(tested["data"]["result"]["deliveries"][0]["state"], "PENDING", "{tested}");
     // The request has been sent, but its delivery is not stored yet.
     receiver.wait_for(1).await;
@@ -400,13 +400,13 @@ async fn two_servers_send_a_message_once() {
         tokio::join!(app.run_jobs(), other.run_jobs());
     }
     let requests = receiver.received();
-    let all: Vec<(String, String)> = requests.iter().flat_map(told).collect();
+    let all: Vec<(String, String)> = requests.iter().flat_map(states_and_texts).collect();
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (5, 5), "{all:?}");
     other.stop().await;
     app.stop().await;
 }
 
-/// Verifies a signature as the documentation tells receivers to.
+/// Verifies a signature as the documentation requires of receivers.
 async fn verified_as_documented(secret: &str, request: &Received) -> bool {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/alerts.md");
     let text = fs::read_to_string(path).unwrap();
@@ -478,7 +478,7 @@ async fn requests_are_signed_with_a_secret_that_lies_nowhere_in_the_open() {
 }
 
 #[tokio::test]
-async fn requests_reach_nobody_but_the_public_unless_the_operator_says() {
+async fn requests_reach_nobody_but_the_public_unless_the_operator_allows_it() {
     let (app, receiver) = (TestApp::start().await, WebhookReceiver::start().await);
     let ada = app.account("ada").await;
     let port = receiver.url().rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();

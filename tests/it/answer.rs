@@ -19,7 +19,7 @@ fn report(sequence: i64) -> ReportBuilder {
 }
 
 /// One answer of a cluster, and separately its evidence. The question may have arguments.
-async fn ask(member: &Member, number: i64, question: &str) -> (Value, Vec<Value>) {
+async fn get_answer(member: &Member, number: i64, question: &str) -> (Value, Vec<Value>) {
     let codes = phrase::fields_with_evidence();
     let query = format!(
         "query($id: ID!) {{ cluster(id: $id) {{ answers {{ {question} {{ {ANSWER} {codes} }} }} }} }}"
@@ -72,7 +72,7 @@ async fn did_my_computation_finish() {
     let nothing = ["UNKNOWN", "MEASURED"];
     let expected =
         answer(nothing, "No work was submitted so far: 0 tasks.", Some((0.0, "computations")), None);
-    assert_eq!(ask(&ada, number, "finished").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "finished").await, (expected, vec![]));
 
     let cases: [(&[Value], _, &str, f64, f64); 6] = [
         (&[run(1, 1.0, "finished")], "GOOD", "The 1 computation finished.", 1.0, 1.0),
@@ -96,27 +96,27 @@ async fn did_my_computation_finish() {
     ];
     for ((runs, verdict, headline, value, share), sequence) in cases.into_iter().zip(2..) {
         ada.reported(&report(sequence).with("/computations", runs.to_vec()).build()).await;
-        let (found, evidence) = ask(&ada, number, "finished").await;
+        let (found, evidence) = get_answer(&ada, number, "finished").await;
         let expected = answer([verdict, "MEASURED"], headline, Some((value, "computations")), Some(share));
         assert_eq!(found, expected);
         assert!(
             !evidence.is_empty() && evidence.iter().all(|row| row["node"]["__typename"] == "Computation")
         );
     }
-    let (_, evidence) = ask(&ada, number, "finished").await;
+    let (_, evidence) = get_answer(&ada, number, "finished").await;
     let query = "query($id: ID!) { node(id: $id) { ... on Computation { daskId } } }";
     let node = ada.query(query, json!({ "id": evidence[0]["node"]["id"] })).await["node"].take();
     assert_eq!((evidence.len(), node), (1, json!({ "daskId": uuid(5) })));
     let closed = report(8).with("/final", true).with("/cluster/closed_at", STARTED_AT + 100.0);
     ada.reported(&closed.build()).await;
-    assert_eq!(ask(&ada, number, "finished").await.0["verdict"], "BAD", "nobody goes on with it");
+    assert_eq!(get_answer(&ada, number, "finished").await.0["verdict"], "BAD", "nobody goes on with it");
     assert_eq!(evidence[0]["label"], "Computation of 2026-11-20 11:00:09 UTC, cancelled");
     assert_eq!(evidence[0]["value"], Value::Null);
 
     // At most five, the newest first, with the duration of each.
     let many: Vec<Value> = (10..20_u8).map(|n| run(n.into(), f64::from(n), "erred")).collect();
     ada.reported(&report(9).with("/computations", many).build()).await;
-    let (_, evidence) = ask(&ada, number, "finished").await;
+    let (_, evidence) = get_answer(&ada, number, "finished").await;
     let labels: Vec<_> = evidence.iter().map(|row| (&row["label"], &row["value"], &row["unit"])).collect();
     assert_eq!(labels.len(), 5);
     assert_eq!(
@@ -131,7 +131,7 @@ async fn did_my_computation_finish() {
     let number = ada.reported(&gave_up.build()).await;
     let headline = "The 1 computation finished. 3 more computations were not reported.";
     let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((1.0, "computations")), Some(1.0));
-    assert_eq!(ask(&ada, number, "finished").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "finished").await.0, expected);
     app.stop().await;
 }
 
@@ -142,16 +142,16 @@ async fn a_cluster_that_fell_silent_leaves_it_open() {
     let number =
         ada.reported(&report(1).with("/computations", json!([run(1, 2.0, "running")])).build()).await;
     app.set_clock("2026-11-20T12:00:45Z");
-    assert_eq!(ask(&ada, number, "finished").await.0["verdict"], "NOTICE");
+    assert_eq!(get_answer(&ada, number, "finished").await.0["verdict"], "NOTICE");
     app.set_clock("2026-11-20T14:05:00Z");
     let headline = "1 of 1 computations had not finished at the last report of the cluster, 2 h 5 min ago. \
                     The time after 2026-11-20 11:10:00 UTC is unknown.";
     let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((0.0, "computations")), Some(0.0));
-    assert_eq!(ask(&ada, number, "finished").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "finished").await.0, expected);
     let headline = "Whether it runs is not known: it has not reported for 2 h 5 min, though it reports \
                     every 15 s. The time after 2026-11-20 11:10:00 UTC is unknown.";
     let expected = answer(["UNKNOWN", "MEASURED"], headline, Some((7_500.0, "seconds")), None);
-    assert_eq!(ask(&ada, number, "whyRunning").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "whyRunning").await, (expected, vec![]));
     app.stop().await;
 }
 
@@ -176,12 +176,12 @@ async fn did_any_exceptions_occur() {
     let number = ada.reported(&with(1, 5, 0).build()).await;
     let headline = "No exceptions: 0 tasks failed and 5 tasks succeeded.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((0.0, "exceptions")), Some(0.0));
-    assert_eq!(ask(&ada, number, "exceptions").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "exceptions").await, (expected, vec![]));
 
     let mut user: Vec<Value> = (1..=3).map(|n| failure(n, "ValueError", "user")).collect();
     user.push(failure(4, "KeyError", "user"));
     ada.reported(&with(2, 12, 4).with("/errors", user).build()).await;
-    let (found, evidence) = ask(&ada, number, "exceptions").await;
+    let (found, evidence) = get_answer(&ada, number, "exceptions").await;
     let headline = "4 exceptions, all of the computations' own code.";
     assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((4.0, "exceptions")), Some(0.25)));
     let rows: Vec<_> =
@@ -204,7 +204,7 @@ async fn did_any_exceptions_occur() {
     let workers = json!([ended(1, "memory", 2), ended(2, "retired", 0), worker(3)]);
     let killed = json!([failure(9, "KilledWorker", "dask")]);
     ada.reported(&with(3, 15, 5).with("/errors", killed).with("/workers", workers).build()).await;
-    let (found, evidence) = ask(&ada, number, "exceptions").await;
+    let (found, evidence) = get_answer(&ada, number, "exceptions").await;
     let headline = "5 exceptions: 4 of the computations' own code, 1 of Dask itself.";
     assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((5.0, "exceptions")), Some(0.25)));
     assert_eq!(evidence.len(), 4);
@@ -217,13 +217,13 @@ async fn did_any_exceptions_occur() {
     let number = ada.reported(&other.build()).await;
     let expected =
         answer(["BAD", "MEASURED"], "1 exception, all of Dask itself.", Some((1.0, "exceptions")), None);
-    assert_eq!(ask(&ada, number, "exceptions").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "exceptions").await.0, expected);
     // The scheduler recorded more errors than it reported.
     let lossy = ReportBuilder::new("Scheduler-2", 2).with("/cluster/totals/errors", 3);
     ada.reported(&lossy.build()).await;
     let headline = "At least 1 exception, all of Dask itself. 2 more are not stored.";
     let expected = answer(["BAD", "ESTIMATED"], headline, Some((1.0, "exceptions")), None);
-    assert_eq!(ask(&ada, number, "exceptions").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "exceptions").await.0, expected);
     app.stop().await;
 }
 
@@ -234,7 +234,7 @@ async fn how_much_did_that_cost_me() {
     let number = ada.reported(&report(1).build()).await;
     let none = ["UNKNOWN", "NOT_COLLECTED"];
     let headline = "No usage was reported: 0 hours to price.";
-    assert_eq!(ask(&ada, number, "cost").await, (answer(none, headline, None, None), vec![]));
+    assert_eq!(get_answer(&ada, number, "cost").await, (answer(none, headline, None, None), vec![]));
 
     // Four threads for the last hour of the 20th: 3,000 s on the CPU, 600 s waiting, and the rest idle.
     ada.reported(&report(2).with("/usage", vec![usage(23, 4)]).build()).await;
@@ -242,7 +242,7 @@ async fn how_much_did_that_cost_me() {
     let hours = |hours: f64| number_of("Thread time, busy or idle", hours, "thread-hours");
     let headline = format!("It cost 0.20 USD, 75 % of it while threads were idle, {guess}");
     let expected = answer(["UNKNOWN", "ESTIMATED"], &headline, Some((0.2, "USD")), Some(0.75));
-    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(4.0)]));
+    assert_eq!(get_answer(&ada, number, "cost").await, (expected, vec![hours(4.0)]));
     // The amount equals that of the cluster's usage.
     let usage_costs = async |number: i64| {
         let query = "query($id: ID!) { cluster(id: $id) { usage { costs { amount currency basis } } } }";
@@ -256,7 +256,7 @@ async fn how_much_did_that_cost_me() {
     ada.query(set, json!({ "input": rate })).await;
     let headline = "It cost 0.48 EUR by the account's rates, 75 % of it while threads were idle.";
     let expected = answer(["NOTICE", "ESTIMATED"], headline, Some((0.48, "EUR")), Some(0.75));
-    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(4.0)]));
+    assert_eq!(get_answer(&ada, number, "cost").await, (expected, vec![hours(4.0)]));
 
     // A day before the rate has a separate amount, and with two amounts there is no value.
     let mut old = usage(0, 2);
@@ -271,18 +271,18 @@ async fn how_much_did_that_cost_me() {
         number_of("Days without a rate, estimated", 0.1, "USD"),
     ];
     let expected = answer(["UNKNOWN", "ESTIMATED"], &headline, None, None);
-    assert_eq!(ask(&ada, number, "cost").await, (expected, parts));
+    assert_eq!(get_answer(&ada, number, "cost").await, (expected, parts));
     let by_rates = json!({ "amount": 0.12, "currency": "EUR", "basis": "RATE_CARD" });
     assert_eq!(usage_costs(number).await, json!([by_rates, estimated(0.1)]));
 
     // A release that reports no idle time has no share and no verdict.
-    let mut untold = usage(23, 1);
-    untold.as_object_mut().unwrap().remove("idle_seconds");
-    let other = ReportBuilder::new("Scheduler-3", 1).with("/usage", vec![untold]);
+    let mut without_idle_time = usage(23, 1);
+    without_idle_time.as_object_mut().unwrap().remove("idle_seconds");
+    let other = ReportBuilder::new("Scheduler-3", 1).with("/usage", vec![without_idle_time]);
     let number = ada.reported(&other.build()).await;
     let headline = "It cost 0.12 EUR by the account's rates.";
     let expected = answer(["UNKNOWN", "ESTIMATED"], headline, Some((0.12, "EUR")), None);
-    assert_eq!(ask(&ada, number, "cost").await, (expected, vec![hours(1.0)]));
+    assert_eq!(get_answer(&ada, number, "cost").await, (expected, vec![hours(1.0)]));
     app.stop().await;
 }
 
@@ -294,7 +294,7 @@ async fn what_is_taking_most_of_the_time() {
     let zero = Some((0.0, "thread-seconds"));
     let expected =
         answer(["UNKNOWN", "MEASURED"], "No task computed so far: 0 s of thread time.", zero, None);
-    assert_eq!(ask(&ada, number, "topTime").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "topTime").await, (expected, vec![]));
 
     // One thread that computed for an hour, 3,000.5 s of it in `load`.
     ada.reported(&report(2).with("/usage", vec![usage(23, 1)]).build()).await;
@@ -303,21 +303,21 @@ async fn what_is_taking_most_of_the_time() {
     let expected = answer(["GOOD", "MEASURED"], headline, value, Some(3_000.5 / 3_600.0));
     let functions =
         vec![number_of("load", 3_000.5, "thread-seconds"), number_of("divide", 599.5, "thread-seconds")];
-    assert_eq!(ask(&ada, number, "topTime").await, (expected, functions));
+    assert_eq!(get_answer(&ada, number, "topTime").await, (expected, functions));
 
     // The same with three more threads that were idle, and twice.
     ada.reported(&report(3).with("/usage", vec![usage(22, 4), usage(23, 4)]).build()).await;
     let headline = "load takes 1 h 40 min of thread time, 83 % of what was computed; but threads computed only 25 % of the time.";
     let value = Some((6_001.0, "thread-seconds"));
     let expected = answer(["NOTICE", "MEASURED"], headline, value, Some(6_001.0 / 7_200.0));
-    assert_eq!(ask(&ada, number, "topTime").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "topTime").await.0, expected);
 
     // Of more functions than fit, the slowest.
     let mut hour = usage(23, 1);
     let function = |n: i64| json!({ "prefix": format!("f{n}"), "compute_seconds": n, "transfer_seconds": 0, "tasks": 1, "tasks_erred": 0, "bytes": 0 });
     hour["functions"] = (1..=9).map(function).collect();
     let number = ada.reported(&ReportBuilder::new("Scheduler-2", 1).with("/usage", vec![hour]).build()).await;
-    let (_, evidence) = ask(&ada, number, "topTime").await;
+    let (_, evidence) = get_answer(&ada, number, "topTime").await;
     let labels: Vec<_> = evidence.iter().map(|row| row["label"].as_str().unwrap()).collect();
     assert_eq!(labels, ["f9", "f8", "f7", "f6", "f5"]);
     app.stop().await;
@@ -336,10 +336,10 @@ async fn why_is_that_cluster_still_running() {
     };
     let client = json!([{ "id": "Client-1", "connected_at": STARTED_AT },
         { "id": "Client-2", "connected_at": STARTED_AT, "disconnected_at": STARTED_AT + 1.0 }]);
-    let said = async |scheduler: &str, report: ReportBuilder| {
+    let why_running = async |scheduler: &str, report: ReportBuilder| {
         let report = report.with("/scheduler_id", scheduler).with("/cluster/workers", 2);
         let number = ada.reported(&report.build()).await;
-        ask(&ada, number, "whyRunning").await
+        get_answer(&ada, number, "whyRunning").await
     };
     let count = |label: &str, value: f64, unit: &str| number_of(label, value, unit);
 
@@ -351,22 +351,25 @@ async fn why_is_that_cluster_still_running() {
         count("Clients connected", 1.0, "clients"),
     ];
     let expected = answer(["GOOD", "MEASURED"], headline, Some((12.0, "tasks")), None);
-    assert_eq!(said("working", working).await, (expected, evidence));
+    assert_eq!(why_running("working", working).await, (expected, evidence));
 
     let growing = report(1).with("/samples", tasks([0, 0, 0, 0])).with("/cluster/graph_updates", 1);
     let headline = "Its scheduler processes 1 graph.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((1.0, "graphs")), None);
-    assert_eq!(said("growing", growing).await, (expected, vec![]));
+    assert_eq!(why_running("growing", growing).await, (expected, vec![]));
 
     let headline =
         "1 task waits for a worker that may run it: the cluster has 2 workers, and none may run it.";
     let expected = answer(["BAD", "MEASURED"], headline, Some((1.0, "tasks")), None);
     let evidence = vec![count("Tasks no worker may run", 1.0, "tasks")];
-    assert_eq!(said("stuck", report(1).with("/samples", tasks([0, 0, 1, 0]))).await, (expected, evidence));
+    assert_eq!(
+        why_running("stuck", report(1).with("/samples", tasks([0, 0, 1, 0]))).await,
+        (expected, evidence)
+    );
 
     let headline = "5 tasks are queued for a free thread, and none runs on its 2 workers.";
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((5.0, "tasks")), None);
-    assert_eq!(said("queued", report(1).with("/samples", tasks([0, 5, 0, 0]))).await.0, expected);
+    assert_eq!(why_running("queued", report(1).with("/samples", tasks([0, 5, 0, 0]))).await.0, expected);
 
     // Idle for 500 of the 600 seconds.
     let idle =
@@ -374,19 +377,19 @@ async fn why_is_that_cluster_still_running() {
     let held = idle.clone().with("/clients", client);
     let headline = "1 client holds 3 results in its memory; it has had no work for 8.3 min, since 2026-11-20 11:01:40 UTC.";
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((3.0, "results")), None);
-    assert_eq!(said("held", held).await.0, expected);
+    assert_eq!(why_running("held", held).await.0, expected);
     let headline = "It is idle: it has had no work for 8.3 min, since 2026-11-20 11:01:40 UTC.";
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((500.0, "seconds")), None);
     let evidence = vec![count("Results in memory", 3.0, "results")];
-    assert_eq!(said("idle", idle.clone()).await, (expected, evidence));
+    assert_eq!(why_running("idle", idle.clone()).await, (expected, evidence));
     let long = idle.with("/sent_at", STARTED_AT + 7_300.0);
     let headline = "It is idle: it has had no work for 2 h 0 min, since 2026-11-20 11:01:40 UTC.";
     let expected = answer(["BAD", "MEASURED"], headline, Some((7_200.0, "seconds")), None);
-    assert_eq!(said("long idle", long).await.0, expected);
+    assert_eq!(why_running("long idle", long).await.0, expected);
 
     let headline = "Its scheduler has work on 2 workers, but no sample counts its tasks.";
     let expected = answer(["GOOD", "NOT_COLLECTED"], headline, None, None);
-    assert_eq!(said("untold", report(1)).await.0, expected);
+    assert_eq!(why_running("untold", report(1)).await.0, expected);
 
     let closed = report(1)
         .with("/final", true)
@@ -395,14 +398,14 @@ async fn why_is_that_cluster_still_running() {
     let headline =
         "It is not running: it closed at 2026-11-20 11:30:00 UTC, 30 min ago: no work for 20 minutes.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((1_800.0, "seconds")), None);
-    assert_eq!(said("closed", closed).await, (expected, vec![]));
+    assert_eq!(why_running("closed", closed).await, (expected, vec![]));
 
     let number = ada.reported(&report(2).with("/samples", tasks([4, 0, 0, 0])).build()).await;
     let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
     let id =
         ada.query("query($id: ID!) { cluster(id: $id) { id } }", json!({ "id": number.to_string() })).await;
     ada.query(stop, json!({ "id": id["cluster"]["id"] })).await;
-    let (found, _) = ask(&ada, number, "whyRunning").await;
+    let (found, _) = get_answer(&ada, number, "whyRunning").await;
     let headline = "It was requested to stop, and has not stopped yet. It works: 4 tasks are processed by \
                     its 0 workers.";
     assert_eq!(found, answer(["NOTICE", "MEASURED"], headline, Some((4.0, "tasks")), None));
@@ -420,9 +423,9 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
         .await;
     let none = ["UNKNOWN", "NOT_COLLECTED"];
     let headline = "GIL contention was not measured: install gilknocker on the workers, and Dask 2023.4.1 or newer measures it.";
-    assert_eq!(ask(&ada, number, "gil").await, (answer(none, headline, None, None), vec![]));
+    assert_eq!(get_answer(&ada, number, "gil").await, (answer(none, headline, None, None), vec![]));
     let headline = "How long event loops were blocked is not known: no sample of this period measures it.";
-    assert_eq!(ask(&ada, number, "eventLoop").await, (answer(none, headline, None, None), vec![]));
+    assert_eq!(get_answer(&ada, number, "eventLoop").await, (answer(none, headline, None, None), vec![]));
 
     // In 600 seconds, over two chunks: GIL contention of 0.25 and 0.5, and ticks of 80 ms.
     let contention = json!([
@@ -446,10 +449,10 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
         number_of("Threads held without using the CPU, for this or other reasons", 600.0, "thread-seconds"),
     ];
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((225.0, "seconds")), Some(0.375));
-    assert_eq!(ask(&ada, number, "gil").await, (expected, evidence));
+    assert_eq!(get_answer(&ada, number, "gil").await, (expected, evidence));
     // A tick every 80 ms instead of every 20 ms: a quarter of the ticks occurred, and the rest of the
     // time is lost.
-    let (found, evidence) = ask(&ada, number, "eventLoop").await;
+    let (found, evidence) = get_answer(&ada, number, "eventLoop").await;
     let headline = "In the last 10 min the workers' event loops were blocked 75 % of the time: a tick took 80 ms instead of 20 ms.";
     assert_eq!(found, answer(["BAD", "MEASURED"], headline, Some((450.0, "seconds")), Some(0.75)));
     let expected = vec![
@@ -477,10 +480,10 @@ async fn how_much_time_is_lost_to_the_gil_and_to_blocked_event_loops() {
     let headline =
         "The GIL was busy 100 % of the last 10 min, but with 1 thread a worker no task waits for another.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((600.0, "seconds")), Some(1.0));
-    assert_eq!(ask(&ada, number, "gil").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "gil").await.0, expected);
     let headline = "In the last 10 min the scheduler's event loop was blocked 0 % of the time: a tick took 20 ms, the usual time.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((0.0, "seconds")), Some(0.0));
-    assert_eq!(ask(&ada, number, "eventLoop").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "eventLoop").await.0, expected);
     app.stop().await;
 }
 
@@ -506,7 +509,7 @@ async fn how_much_time_is_lost_in_network_transfer() {
     let headline =
         "How long workers received data is not stored, Dask 2023.7 and newer report it once tasks ran.";
     let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
-    assert_eq!(ask(&ada, number, "network").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "network").await, (expected, vec![]));
 
     // Four threads that were idle for three of their four hours; 1,800 s are a sixth of that.
     ada.reported(&report(2).with("/fine_metrics", network(1_800)).build()).await;
@@ -520,24 +523,24 @@ async fn how_much_time_is_lost_in_network_transfer() {
         ]
     };
     let idle = number_of("Threads without a task, for this or other reasons", 10_800.0, "thread-seconds");
-    assert_eq!(ask(&ada, number, "network").await, (expected, [moved(1_800.0), vec![idle]].concat()));
+    assert_eq!(get_answer(&ada, number, "network").await, (expected, [moved(1_800.0), vec![idle]].concat()));
 
     ada.reported(&report(3).with("/fine_metrics", network(60)).build()).await;
     let headline = "Workers received data for 1 min, and threads were idle 75 % of the time, most of which must have other reasons.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((60.0, "seconds")), Some(0.75));
-    assert_eq!(ask(&ada, number, "network").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "network").await.0, expected);
 
     ada.reported(&report(4).with("/usage", vec![usage(23, 1)]).build()).await;
     let headline = "Workers received data for 1 min, beside their tasks: threads were idle 0 % of the time, and it cost no more than that.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((60.0, "seconds")), Some(0.0));
-    assert_eq!(ask(&ada, number, "network").await.0, expected);
+    assert_eq!(get_answer(&ada, number, "network").await.0, expected);
 
     let mut hour = usage(23, 4);
     hour.as_object_mut().unwrap().remove("idle_seconds");
     ada.reported(&report(5).with("/usage", vec![hour]).build()).await;
     let headline = "Workers received data for 1 min beside their tasks, and its cost is not known without the threads' idle time.";
     let expected = answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None);
-    assert_eq!(ask(&ada, number, "network").await, (expected, moved(60.0)));
+    assert_eq!(get_answer(&ada, number, "network").await, (expected, moved(60.0)));
     app.stop().await;
 }
 
@@ -557,7 +560,7 @@ async fn how_much_time_is_lost_to_spilling() {
     let number = ada.reported(&with(1, None, 0).build()).await;
     let headline = "How long results were moved to disk and back is not stored, Dask 2023.7 and newer report it once tasks ran.";
     let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
-    assert_eq!(ask(&ada, number, "spill").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "spill").await, (expected, vec![]));
 
     ada.reported(&with(2, Some(0.0), 0).build()).await;
     let expected = answer(
@@ -566,7 +569,7 @@ async fn how_much_time_is_lost_to_spilling() {
         Some((0.0, "thread-seconds")),
         Some(0.0),
     );
-    assert_eq!(ask(&ada, number, "spill").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "spill").await, (expected, vec![]));
 
     // Only the memory monitor spilled, outside tasks.
     let monitor = metrics(
@@ -590,15 +593,15 @@ async fn how_much_time_is_lost_to_spilling() {
         number_of("Reads of results that were in memory", 0.75, "share"),
     ];
     let expected = answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None);
-    assert_eq!(ask(&ada, number, "spill").await, (expected, evidence.clone()));
+    assert_eq!(get_answer(&ada, number, "spill").await, (expected, evidence.clone()));
 
     // 720 and 7,200 of 14,400 thread-seconds.
     ada.reported(&with(4, Some(720.0), 2_000_000).build()).await;
     let headline = "Tasks spent 12 min of thread time on moving results to disk and back, 5 % of it all.";
     let expected = answer(["NOTICE", "MEASURED"], headline, Some((720.0, "thread-seconds")), Some(0.05));
-    assert_eq!(ask(&ada, number, "spill").await, (expected, evidence));
+    assert_eq!(get_answer(&ada, number, "spill").await, (expected, evidence));
     ada.reported(&with(5, Some(7_200.0), 2_000_000).build()).await;
-    let (found, _) = ask(&ada, number, "spill").await;
+    let (found, _) = get_answer(&ada, number, "spill").await;
     assert_eq!((&found["verdict"], &found["share"]), (&json!("BAD"), &json!(0.5)));
     app.stop().await;
 }
@@ -610,7 +613,7 @@ async fn which_functions_hold_threads_without_the_cpu() {
     let number = ada.reported(&report(1).build()).await;
     let headline = "How long tasks held threads without using the CPU is not stored, Dask 2023.7 and newer report it once tasks ran.";
     let expected = answer(["UNKNOWN", "NOT_COLLECTED"], headline, None, None);
-    assert_eq!(ask(&ada, number, "cpu").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "cpu").await, (expected, vec![]));
 
     // 60 of 160 thread-seconds. The second span's `load` counts, too, and spilling does not.
     let cells = json!([
@@ -627,14 +630,14 @@ async fn which_functions_hold_threads_without_the_cpu() {
         number_of("load, 62 % of its time", 50.0, "thread-seconds"),
         number_of("fit, 12 % of its time", 10.0, "thread-seconds"),
     ];
-    assert_eq!(ask(&ada, number, "cpu").await, (expected, evidence));
+    assert_eq!(get_answer(&ada, number, "cpu").await, (expected, evidence));
 
     let busy = json!([{ "span_id": uuid(30), "cells": [["execute", "fit", "thread-cpu", "seconds", 5]] }]);
     let other = ReportBuilder::new("Scheduler-2", 1).with("/fine_metrics", busy);
     let number = ada.reported(&other.build()).await;
     let headline = "Tasks held threads for 0 s without using the CPU, 0 % of their time.";
     let expected = answer(["GOOD", "MEASURED"], headline, Some((0.0, "thread-seconds")), Some(0.0));
-    assert_eq!(ask(&ada, number, "cpu").await, (expected, vec![]));
+    assert_eq!(get_answer(&ada, number, "cpu").await, (expected, vec![]));
     app.stop().await;
 }
 
@@ -684,10 +687,10 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
         ),
     ] {
         let expected = answer([verdict, "NOT_COLLECTED"], &headline, None, None);
-        assert_eq!(ask(&ada, number, question).await, (expected, vec![]), "{question}");
+        assert_eq!(get_answer(&ada, number, question).await, (expected, vec![]), "{question}");
     }
     // Hourly usage belongs to another class, and contains 10 bytes.
-    let (found, _) = ask(&ada, number, "spill").await;
+    let (found, _) = get_answer(&ada, number, "spill").await;
     let headline =
         "10 bytes were written to disk beside the tasks, and the time that tasks lost is not known.";
     assert_eq!(found, answer(["UNKNOWN", "NOT_ATTRIBUTABLE"], headline, None, None));
@@ -703,17 +706,17 @@ async fn what_the_account_refuses_is_not_shown_as_nothing() {
     let number = bob.reported(&kept(0).build()).await;
     let headline = "2 tasks failed, but their exceptions are not stored, and none was withheld or dropped: it may be older than such data is kept.";
     let expected = answer(["BAD", "NOT_COLLECTED"], headline, None, None);
-    assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
+    assert_eq!(get_answer(&bob, number, "exceptions").await.0, expected);
     bob.reported(&kept(3).build()).await;
     let why =
         "because data of the class USER_ERRORS was withheld or dropped: see the cluster's privacy receipt";
     let headline = format!("2 tasks failed, but their exceptions are not stored, {why}.");
     let expected = answer(["BAD", "NOT_COLLECTED"], &headline, None, None);
-    assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
+    assert_eq!(get_answer(&bob, number, "exceptions").await.0, expected);
     bob.reported(&kept(4).with("/errors", json!([failure(9, "KilledWorker", "dask")])).build()).await;
     let headline = "At least 1 exception, all of Dask itself. 4 more are not stored.";
     let expected = answer(["BAD", "ESTIMATED"], headline, Some((1.0, "exceptions")), Some(0.25));
-    assert_eq!(ask(&bob, number, "exceptions").await.0, expected);
+    assert_eq!(get_answer(&bob, number, "exceptions").await.0, expected);
     app.stop().await;
 }
 
@@ -798,10 +801,10 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
 
     // All answers are good while it reports, so the later results are not due to missing data.
     for question in &questions {
-        let (found, _) = ask(&ada, number, question).await;
+        let (found, _) = get_answer(&ada, number, question).await;
         let confidence = if question == "cost" { "ESTIMATED" } else { "MEASURED" };
-        let told = (found["verdict"].as_str().unwrap(), found["confidence"].as_str().unwrap());
-        assert_eq!(told, ("GOOD", confidence), "{question}: {found}");
+        let rating = (found["verdict"].as_str().unwrap(), found["confidence"].as_str().unwrap());
+        assert_eq!(rating, ("GOOD", confidence), "{question}: {found}");
         assert!(!found["headline"].as_str().unwrap().contains("unknown"), "{question}: {found}");
     }
     let headline = "It spent 1.3 min of thread time, as much as the first work.";
@@ -865,14 +868,14 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
             ),
         ),
     ];
-    let asked: Vec<&str> = expected.iter().map(|(question, ..)| *question).collect();
-    assert_eq!(questions, asked, "a new question needs a line here");
+    let expected_questions: Vec<&str> = expected.iter().map(|(question, ..)| *question).collect();
+    assert_eq!(questions, expected_questions, "a new question needs a line here");
     for is_lost in [false, true] {
         if is_lost {
             assert_eq!(app.run_jobs().await.get("life-cycle.lost"), Some(&1));
         }
         for (question, [verdict, confidence], headline) in &expected {
-            let (found, _) = ask(&ada, number, question).await;
+            let (found, _) = get_answer(&ada, number, question).await;
             let expected = (&json!(verdict), &json!(confidence), &json!(headline));
             assert_eq!((&found["verdict"], &found["confidence"], &found["headline"]), expected);
         }
@@ -885,20 +888,20 @@ async fn no_answer_is_good_and_measured_of_what_is_not_wholly_known() {
         "It spent 1.3 min of thread time, as much as cluster {number}. Cluster {number} is known up to \
          2026-11-20 11:00:20 UTC; the time after is unknown."
     );
-    let (found, _) = ask(&ada, base, &format!("slower(baseline: \"{number}\")")).await;
+    let (found, _) = get_answer(&ada, base, &format!("slower(baseline: \"{number}\")")).await;
     assert_eq!((&found["verdict"], &found["headline"]), (&json!("UNKNOWN"), &json!(headline)));
     app.stop().await;
 }
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "each case stands with what it expects")]
-async fn answers_say_which_part_of_a_cluster_is_not_known() {
+async fn answers_state_which_part_of_a_cluster_is_not_known() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let closed =
         |report: ReportBuilder| report.with("/final", true).with("/cluster/closed_at", STARTED_AT + 20.0);
     // Each is compared with a run of the same name.
-    let told = async |name: &str, report: ReportBuilder| {
+    let add_cluster = async |name: &str, report: ReportBuilder| {
         let earlier =
             closed(flawless(&format!("before {name}"))).with("/cluster/started_at", STARTED_AT - 60.0);
         ada.reported(&earlier.with("/cluster/name", name).build()).await;
@@ -916,14 +919,14 @@ async fn answers_say_which_part_of_a_cluster_is_not_known() {
         "usage",
     ];
     let dropped: Value = sections.iter().map(|section| ((*section).to_owned(), json!(3))).collect();
-    let lossy = told("lossy", flawless("lossy").with("/dropped", dropped)).await;
+    let lossy = add_cluster("lossy", flawless("lossy").with("/dropped", dropped)).await;
     // Earlier reports went to another store.
-    let late = told("late", flawless("late").with("/base", 8)).await;
-    let file = told("file", flawless("import-7c0e4bd3")).await;
+    let late = add_cluster("late", flawless("late").with("/base", 8)).await;
+    let file = add_cluster("file", flawless("import-7c0e4bd3")).await;
     let receipt = json!({ "tasks": { "sent": 9, "bytes": 900, "withheld": 1 } });
-    let kept = told("kept", flawless("kept").with("/receipt", receipt)).await;
-    let whole = told("whole", flawless("whole")).await;
-    let label = ask(&ada, lossy, "scaling").await.1[0]["node"]["id"].clone();
+    let kept = add_cluster("kept", flawless("kept").with("/receipt", receipt)).await;
+    let whole = add_cluster("whole", flawless("whole")).await;
+    let label = get_answer(&ada, lossy, "scaling").await.1[0]["node"]["id"].clone();
     let query = "query($id: ID!) { node(id: $id) { ... on Cluster { number schedulerId } } }";
     let found = ada.query(query, json!({ "id": label })).await["node"].take();
     assert_eq!(found["schedulerId"], "before lossy");
@@ -934,37 +937,37 @@ async fn answers_say_which_part_of_a_cluster_is_not_known() {
          were not reported."
     );
     for question in questions(&ada).await {
-        let told = async |number: i64| {
-            let (found, _) = ask(&ada, number, &question).await;
+        let certainty = async |number: i64| {
+            let (found, _) = get_answer(&ada, number, &question).await;
             let is_sure = found["verdict"] == "GOOD" && found["confidence"] == "MEASURED";
             (is_sure, found["headline"].as_str().unwrap().to_owned())
         };
-        assert!(question == "cost" || told(whole).await.0, "{question}");
+        assert!(question == "cost" || certainty(whole).await.0, "{question}");
         // Its closing is known even if nothing else is.
         if question == "whyRunning" {
-            assert!(told(lossy).await.0 && told(late).await.0);
+            assert!(certainty(lossy).await.0 && certainty(late).await.0);
         } else {
-            let (is_sure, headline) = told(lossy).await;
+            let (is_sure, headline) = certainty(lossy).await;
             assert!(!is_sure, "{question}: {headline}");
             // The answer itself states that no exception is stored.
-            let says = if question == "exceptions" { "not stored" } else { "not reported." };
-            assert!(headline.contains(says), "{question}: {headline}");
-            let (is_sure, headline) = told(late).await;
+            let part = if question == "exceptions" { "not stored" } else { "not reported." };
+            assert!(headline.contains(part), "{question}: {headline}");
+            let (is_sure, headline) = certainty(late).await;
             assert!(!is_sure, "{question}: {headline}");
-            let says = "Some of its reports have not arrived, and their content is unknown.";
-            assert!(headline.ends_with(says), "{question}: {headline}");
+            let ending = "Some of its reports have not arrived, and their content is unknown.";
+            assert!(headline.ends_with(ending), "{question}: {headline}");
         }
-        let (is_sure, headline) = told(file).await;
+        let (is_sure, headline) = certainty(file).await;
         assert!(!is_sure, "{question}: {headline}");
-        let says =
+        let endings =
             ["up to 2026-11-20 11:00:20 UTC; the time after is", "The time after 2026-11-20 11:00:20 UTC is"];
         assert!(
-            says.iter().any(|says| headline.ends_with(&format!("{says} unknown."))),
+            endings.iter().any(|ending| headline.ends_with(&format!("{ending} unknown."))),
             "{question}: {headline}"
         );
     }
 
-    for (number, question, told, headline) in [
+    for (number, question, rating, headline) in [
         (
             lossy,
             "exceptions",
@@ -1011,8 +1014,8 @@ async fn answers_say_which_part_of_a_cluster_is_not_known() {
             "The 1 computation finished, up to 2026-11-20 11:00:20 UTC; the time after is unknown.",
         ),
     ] {
-        let (found, _) = ask(&ada, number, question).await;
-        let expected = (&json!(told[0]), &json!(told[1]), &json!(headline));
+        let (found, _) = get_answer(&ada, number, question).await;
+        let expected = (&json!(rating[0]), &json!(rating[1]), &json!(headline));
         assert_eq!((&found["verdict"], &found["confidence"], &found["headline"]), expected);
     }
     app.stop().await;

@@ -512,8 +512,8 @@ async fn what_people_do_in_browsers_is_written_down_in_all_their_accounts() {
     let made = entries_since(&team, &[]).await;
     let expected =
         [("SIGN_IN", "SESSION", json!({ "by": "password" })), ("SET_PASSWORD", "OPERATOR", json!({}))];
-    assert_eq!(told(&made[..2]), expected);
-    assert_eq!(told(&log(&ada, json!({})).await[..2]), expected);
+    assert_eq!(actions_and_details(&made[..2]), expected);
+    assert_eq!(actions_and_details(&log(&ada, json!({})).await[..2]), expected);
     assert_eq!((&made[0]["userName"], &made[0]["address"]), (&json!("ada"), &json!("127.0.0.1")));
     assert!(made[0]["requestId"].is_string());
     // A wrong password neither signs in nor changes the password.
@@ -533,7 +533,7 @@ async fn what_people_do_in_browsers_is_written_down_in_all_their_accounts() {
     assert_eq!(browser.submit("/sign-out", &[("csrf", &csrf), ("everywhere", "1")]).await.status, 303);
     let expected = [("SIGN_OUT_EVERYWHERE", "SESSION", json!({})), ("SET_PASSWORD", "SESSION", json!({}))];
     let since = entries_since(&team, &made).await;
-    assert_eq!(told(&since), expected);
+    assert_eq!(actions_and_details(&since), expected);
     for entry in &since {
         assert_eq!((&entry["userName"], &entry["target"]["kind"]), (&json!("ada"), &json!("USER")));
     }
@@ -555,10 +555,10 @@ async fn tokens_made_and_ended_by_the_coiled_client_are_written_down() {
     }
     // And a token that a user in a browser gives to a program.
     let browser = app.browser(&ada).await;
-    let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
-    let asked = asked.header("content-type", "application/x-www-form-urlencoded").body("label=job");
-    let asked: Value = asked.send().await.unwrap().json().await.unwrap();
-    let (csrf, waits) = (browser.csrf().await, asked["identifier"].as_str().unwrap());
+    let request = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body("label=job");
+    let token_request: Value = request.send().await.unwrap().json().await.unwrap();
+    let (csrf, waits) = (browser.csrf().await, token_request["identifier"].as_str().unwrap());
     let fields =
         [("csrf", csrf.as_str()), ("id", waits), ("account", "ada"), ("days", ""), ("decision", "approve")];
     assert_eq!(browser.submit("/activate-token", &fields).await.status, 200);
@@ -586,7 +586,7 @@ async fn entries_since(member: &Member, before: &[Value]) -> Vec<Value> {
 }
 
 /// The action, credential and detail of entries.
-fn told(entries: &[Value]) -> Vec<(&str, &str, Value)> {
+fn actions_and_details(entries: &[Value]) -> Vec<(&str, &str, Value)> {
     entries
         .iter()
         .map(|entry| {
@@ -647,7 +647,7 @@ async fn reading_code_is_written_down_once_a_request() {
     assert_eq!(entries[0]["tokenIdentifier"], reader.secret().split('-').next().unwrap());
     let read = log(&ada, json!({ "action": "READ_CODE" })).await;
     assert_eq!(read.len(), 1);
-    assert_eq!(read[0]["detail"], json!({ "texts": 2 }), "each was decrypted where it was asked for");
+    assert_eq!(read[0]["detail"], json!({ "texts": 2 }), "each was decrypted where it was requested");
     let written = read.len() + log(&ada, json!({ "action": "READ_PROFILES" })).await.len();
     assert_eq!(entries.len(), before + 1 + written);
     let first = "{ viewer { account { spans(first: 1) { nodes { code { snippet { text } } } } } } }";
@@ -657,7 +657,7 @@ async fn reading_code_is_written_down_once_a_request() {
 }
 
 #[tokio::test]
-async fn the_log_is_for_admins_and_found_by_what_is_asked() {
+async fn the_log_is_for_admins_and_can_be_filtered() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let cluster = ada.reported(&report()).await;
@@ -708,7 +708,7 @@ async fn the_log_is_for_admins_and_found_by_what_is_asked() {
 }
 
 #[tokio::test]
-async fn an_entry_outlives_what_it_tells_of_and_no_secret_is_in_it() {
+async fn an_entry_outlives_its_subject_and_contains_no_secret() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     app.join("bob", "ada", Role::Owner, None).await;
@@ -720,8 +720,8 @@ async fn an_entry_outlives_what_it_tells_of_and_no_secret_is_in_it() {
     let remove = "mutation($user: ID!) { removeMember(user: $user) { userErrors { code } } }";
     bob.query(remove, json!({ "user": me })).await;
     let entries = log(&ada, json!({ "action": "REMOVE_MEMBER" })).await;
-    let told = (&entries[0]["user"], &entries[0]["userName"], &entries[0]["tokenIdentifier"]);
-    assert_eq!(told, (&Value::Null, &json!("bob"), &json!(token.split('-').next().unwrap())));
+    let recorded = (&entries[0]["user"], &entries[0]["userName"], &entries[0]["tokenIdentifier"]);
+    assert_eq!(recorded, (&Value::Null, &json!("bob"), &json!(token.split('-').next().unwrap())));
     // Data with a retention of a year is deleted, and no audit entry is.
     app.set_clock("2036-11-20T12:00:00Z");
     app.run_jobs().await;
@@ -735,7 +735,7 @@ async fn an_entry_outlives_what_it_tells_of_and_no_secret_is_in_it() {
 }
 
 #[tokio::test]
-async fn the_address_is_the_one_that_a_trusted_proxy_tells() {
+async fn the_address_is_the_one_that_a_trusted_proxy_reports() {
     let behind = |proxies: &[&str]| {
         let trusted = proxies.iter().map(|network| network.parse().unwrap()).collect();
         NetworkConfig {

@@ -51,7 +51,7 @@ async fn a_list_of_clusters_with_their_totals_costs_three_statements_at_any_dept
     }
     assert_eq!(seen, 180);
     let uncounted = query.replace("totalCount", "");
-    assert_eq!(cost(&app, &ada, &uncounted, json!({})).await.0, SIGN_IN + 1, "nobody asked for the count");
+    assert_eq!(cost(&app, &ada, &uncounted, json!({})).await.0, SIGN_IN + 1, "nobody requested the count");
     let summed = query.replace("totalCount", "totalCount aggregates { clusters tasks threadSeconds bytes }").replace(
         "first: 50",
         "first: 50, orderBy: { field: TASKS }, filter: { states: [RUNNING], hasErrors: false, search: \"scheduler\",
@@ -272,7 +272,7 @@ async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     questionable(&ada).await;
-    let ask = async |answers: &str| {
+    let count_statements = async |answers: &str| {
         let query = format!(
             "{{ viewer {{ account {{ clusters(first: 50) {{ nodes {{ answers {{ {answers} }} }} }} }} }} }}"
         );
@@ -309,19 +309,19 @@ async fn an_answer_costs_two_statements_for_any_number_of_clusters() {
         ("cpu", 1),
     ];
     for (question, statements) in questions {
-        assert_eq!(ask(&format!("{question} {plain}")).await, statements, "{question}");
+        assert_eq!(count_statements(&format!("{question} {plain}")).await, statements, "{question}");
     }
-    assert_eq!(ask("__typename").await, 0, "who asks nothing reads nothing");
+    assert_eq!(count_statements("__typename").await, 0, "`__typename` alone reads nothing");
     // Usage, samples and fine metrics are read once for all questions, or once more by a question that
     // needs them while they are being read.
     let all: Vec<String> = questions.iter().map(|(question, _)| format!("{question} {plain}")).collect();
-    let together = ask(&all.join(" ")).await;
+    let together = count_statements(&all.join(" ")).await;
     assert!((11..=14).contains(&together), "{together}");
     // Computations and workers are loaded already. Error groups are read, those of clusters without dead
     // workers perhaps in an earlier batch.
     let nodes = "{ evidence { node { id } } }";
-    assert_eq!(ask(&format!("finished {nodes}")).await, 2);
-    let with_groups = ask(&format!("exceptions {nodes}")).await;
+    assert_eq!(count_statements(&format!("finished {nodes}")).await, 2);
+    let with_groups = count_statements(&format!("exceptions {nodes}")).await;
     assert!((3..=4).contains(&with_groups), "{with_groups}");
     app.stop().await;
 }

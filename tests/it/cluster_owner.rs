@@ -51,10 +51,10 @@ async fn a_colleagues_token_cannot_take_a_cluster_over() {
         assert_eq!((status, &body["code"]), (StatusCode::CONFLICT, &json!("NOT_CLUSTER_OWNER")), "{body}");
     }
     let span = format!("/api/v2/analytics/ada/cluster/{number}/span/{}", uuid(30));
-    let told = json!({ "start": STARTED_AT, "stop": STARTED_AT + 2.5, "callstack": [] });
-    for (member, wanted) in [(&leaked, StatusCode::CONFLICT), (&ada, StatusCode::OK)] {
-        let answer = member.request(Method::POST, &span).json(&told).send().await.unwrap();
-        assert_eq!(answer.status(), wanted, "{}", member.name());
+    let span_data = json!({ "start": STARTED_AT, "stop": STARTED_AT + 2.5, "callstack": [] });
+    for (member, expected) in [(&leaked, StatusCode::CONFLICT), (&ada, StatusCode::OK)] {
+        let answer = member.request(Method::POST, &span).json(&span_data).send().await.unwrap();
+        assert_eq!(answer.status(), expected, "{}", member.name());
     }
     assert_eq!(shown(&ada, number).await, json!(["ada", "STARTING", 5]));
 

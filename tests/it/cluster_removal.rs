@@ -62,9 +62,9 @@ async fn id_of(member: &Member, number: i64) -> Value {
     member.query(query, json!({ "id": number.to_string() })).await["cluster"]["id"].take()
 }
 
-async fn refused(member: &Member, report: &Value, wanted: &str) {
+async fn refused(member: &Member, report: &Value, expected_code: &str) {
     let (status, body) = member.report(report).await;
-    assert_eq!((status, body["code"].as_str()), (StatusCode::CONFLICT, Some(wanted)), "{body}");
+    assert_eq!((status, body["code"].as_str()), (StatusCode::CONFLICT, Some(expected_code)), "{body}");
 }
 
 /// Two accounts with the same cluster. The first has a member whose token leaked.

@@ -23,7 +23,7 @@ fn report(scheduler: &str, texts: &[&str]) -> Value {
         .build()
 }
 
-async fn ask(member: &Member, number: i64) -> Value {
+async fn query_code(member: &Member, number: i64) -> Value {
     member.ask(CODE, json!({ "id": number.to_string() })).await
 }
 
@@ -32,7 +32,7 @@ async fn snippets_are_found_by_their_hashes() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let number = ada.reported(&report("Scheduler-1", &[TEXT, TEXT])).await;
-    let answer = ask(&ada, number).await;
+    let answer = query_code(&ada, number).await;
     let frame = |text: &str, stored: bool, line: Option<i64>, relative_line: i64| {
         let text = json!({ "hash": code(text)["hash"], "text": stored.then_some(text) });
         json!({ "file": "/home/ada/etl.py", "line": line, "relativeLine": relative_line, "snippet": text })
@@ -70,7 +70,7 @@ async fn a_text_is_kept_once_and_remembers_when_it_was_used() {
     assert_eq!(rows().await, later);
 
     let number = bob.reported(&report("Scheduler-1", &[])).await;
-    let texts = ask(&bob, number).await;
+    let texts = query_code(&bob, number).await;
     let code = &texts["data"]["cluster"]["spans"]["nodes"][0]["code"];
     assert_eq!(code[0][0]["snippet"]["text"], Value::Null, "bob never sent it");
     bob.reported(&report("Scheduler-1", &[TEXT])).await;
@@ -145,7 +145,7 @@ async fn a_lost_key_takes_the_text_and_nothing_else() {
     let lose =
         Entity::update_many().col_expr(Column::KeyId, Expr::value(12_345)).filter(Column::Hash.eq(hash));
     lose.exec(&connection).await.unwrap();
-    let answer = ask(&ada, number).await;
+    let answer = query_code(&ada, number).await;
     let stacks = &answer["data"]["cluster"]["spans"]["nodes"][0]["code"];
     assert_eq!(stacks[0][0]["snippet"]["text"], Value::Null);
     assert_eq!(stacks[0][0]["line"], 12);
@@ -187,10 +187,10 @@ async fn no_line_of_code_lies_in_the_open() {
     let mut all = report("Scheduler-1", &[TEXT]);
     all["profiles"] = json!([profile(50, 0.0, 9, &frames, &json!([[-1, 0, 9, 9]]))]);
     let number = ada.reported(&all).await;
-    let told =
+    let client_span =
         json!({ "start": 1, "stop": 2, "callstack": [{ "code": "taste(secret_cup)", "filename": "a.py" }] });
     let path = format!("/api/v2/analytics/ada/cluster/{number}/span/{}", harness::uuid(1));
-    let response = ada.request(reqwest::Method::POST, &path).json(&told).send().await.unwrap();
+    let response = ada.request(reqwest::Method::POST, &path).json(&client_span).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     let connection = app.database.connection().await;
     let contents = contents(&app, &connection).await;

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn nobody_runs_out_of_anything_and_nothing_is_kept_of_what_clients_tell() {
+async fn nobody_runs_out_of_anything_and_nothing_that_clients_send_is_kept() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     app.account("bob").await;
@@ -18,14 +18,15 @@ async fn nobody_runs_out_of_anything_and_nothing_is_kept_of_what_clients_tell() 
         assert_eq!(app.anonymous(Method::GET, &path).send().await.unwrap().status(), 401, "{workspace}");
     }
     let path = "/api/v2/interactions/interaction";
-    let told = json!({ "action": "cli-login-run-quickstart", "version": 1, "success": true, "coiled_version": "1.135.6",
-        "error_message": null, "additional_text": null, "additional_data": { "answer": "n" } });
-    for (body, status) in [(&told, 200), (&json!({}), 400), (&json!([]), 400)] {
+    let interaction = json!({ "action": "cli-login-run-quickstart", "version": 1, "success": true,
+        "coiled_version": "1.135.6", "error_message": null, "additional_text": null,
+        "additional_data": { "answer": "n" } });
+    for (body, status) in [(&interaction, 200), (&json!({}), 400), (&json!([]), 400)] {
         let answer = ada.request(Method::POST, path).json(body).send().await.unwrap();
         assert_eq!(answer.status(), status, "{body}");
     }
-    let answer = ada.request(Method::POST, path).json(&told).send().await.unwrap();
+    let answer = ada.request(Method::POST, path).json(&interaction).send().await.unwrap();
     assert_eq!(answer.json::<Value>().await.unwrap(), json!({ "kept": false }));
-    assert_eq!(app.anonymous(Method::POST, path).json(&told).send().await.unwrap().status(), 401);
+    assert_eq!(app.anonymous(Method::POST, path).json(&interaction).send().await.unwrap().status(), 401);
     app.stop().await;
 }

@@ -11,7 +11,7 @@ use harness::{
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::life_cycle::{closing, server_time, told};
+use crate::life_cycle::{closing, report_at, server_time};
 
 async fn answer(request: RequestBuilder) -> (u16, Value) {
     let response = request.send().await.unwrap();
@@ -45,7 +45,7 @@ fn ids(rows: &Value) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn a_cluster_is_a_row_with_what_its_users_ask() {
+async fn a_cluster_is_a_row_with_the_fields_its_users_request() {
     let app = TestApp::start().await;
     app.account("ada").await;
     let grace = app.member("grace", "ada").await;
@@ -112,11 +112,11 @@ async fn clusters_run_or_are_stopped_whatever_they_do() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     for report in [
-        told("starting", 10, Some(5), 0, 0),
-        told("busy", 60, None, 2, 5),
-        told("idle", 60, Some(50), 2, 5),
-        told("stopping", 60, None, 2, 5),
-        closing(told("closed", 60, Some(50), 2, 5), 70).with("/cluster/close_reason", "shutdown"),
+        report_at("starting", 10, Some(5), 0, 0),
+        report_at("busy", 60, None, 2, 5),
+        report_at("idle", 60, Some(50), 2, 5),
+        report_at("stopping", 60, None, 2, 5),
+        closing(report_at("closed", 60, Some(50), 2, 5), 70).with("/cluster/close_reason", "shutdown"),
     ] {
         ada.reported(&report.build()).await;
     }
@@ -127,16 +127,17 @@ async fn clusters_run_or_are_stopped_whatever_they_do() {
     let close = ada.request(Method::POST, &format!("/api/v2/analytics/ada/{stopping}/desired-state"));
     let (status, body) = answer(close.json(&json!({ "desired_status": "stopped" }))).await;
     assert_eq!((status, body), (200, json!({})));
-    let told_of = |rows: Value| {
-        let mut told: Vec<_> = rows.as_array().unwrap().clone();
-        told.sort_by_key(|row| row["scheduler_id"].to_string());
-        let told =
-            told.iter().map(|row| json!([row["scheduler_id"], row["status"], row["state"], row["stopped"]]));
-        told.collect::<Value>()
+    let summarized = |rows: Value| {
+        let mut sorted: Vec<_> = rows.as_array().unwrap().clone();
+        sorted.sort_by_key(|row| row["scheduler_id"].to_string());
+        let summaries = sorted
+            .iter()
+            .map(|row| json!([row["scheduler_id"], row["status"], row["state"], row["stopped"]]));
+        summaries.collect::<Value>()
     };
     let ended = "2026-11-20T11:01:10.000+00:00";
     assert_eq!(
-        told_of(list(&ada, path).await),
+        summarized(list(&ada, path).await),
         json!([
             ["busy", "running", "running", null],
             ["closed", "stopped", "closed", ended],
@@ -149,7 +150,7 @@ async fn clusters_run_or_are_stopped_whatever_they_do() {
     app.run_jobs().await;
     let (minute, ten) = ("2026-11-20T11:01:00.000+00:00", "2026-11-20T11:00:10.000+00:00");
     assert_eq!(
-        told_of(list(&ada, path).await),
+        summarized(list(&ada, path).await),
         json!([
             ["busy", "stopped", "lost", minute],
             ["closed", "stopped", "closed", ended],
@@ -171,7 +172,7 @@ async fn clusters_are_found_by_age_and_user_and_paged_to_the_end() {
     // Always two of them in the same second. The clock is at noon, and they started at eleven.
     for second in 0..125_i32 {
         for member in [&ada, &grace] {
-            let report = told(&format!("Scheduler-{}-{second}", member.name()), second + 1, None, 1, 1)
+            let report = report_at(&format!("Scheduler-{}-{second}", member.name()), second + 1, None, 1, 1)
                 .with("/cluster/started_at", 1_795_172_400.0 + f64::from(second));
             numbers.push((second, member.reported(&report.build()).await));
         }
@@ -211,7 +212,7 @@ async fn clusters_are_found_by_age_and_user_and_paged_to_the_end() {
 async fn the_next_page_is_read_while_one_is_looked_at() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    let named = |number: i32| told(&format!("Scheduler-{number}"), 10, None, 1, 1);
+    let named = |number: i32| report_at(&format!("Scheduler-{number}"), 10, None, 1, 1);
     for number in 0..5 {
         ada.reported(&named(number).build()).await;
         bob.reported(&named(number).build()).await;
@@ -249,7 +250,7 @@ async fn the_next_page_is_read_while_one_is_looked_at() {
 
     // A prefetched page expires soon.
     let changed = whole[2]["scheduler_id"].as_str().unwrap();
-    ada.reported(&told(changed, 11, None, 1, 1).with("/cluster/name", "renamed").build()).await;
+    ada.reported(&report_at(changed, 11, None, 1, 1).with("/cluster/name", "renamed").build()).await;
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     assert_eq!(page(&ada, 2).await[0]["name"], "renamed");
     app.stop().await;
@@ -461,7 +462,7 @@ async fn closing_takes_and_leaves_the_same_as_the_mutation() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let helper = app.member_with("helper", "ada", Role::Member).await;
-    let report = told("Scheduler-1", 10, None, 1, 1);
+    let report = report_at("Scheduler-1", 10, None, 1, 1);
     let number = ada.reported(&report.build()).await;
     let path = format!("/api/v2/analytics/ada/{number}/desired-state");
     let wish = async |member: &Member, path: &str, body: Value| {
@@ -479,10 +480,10 @@ async fn closing_takes_and_leaves_the_same_as_the_mutation() {
         assert_eq!(found, status, "{body}");
         assert_eq!(body["message"], body["detail"]);
     }
-    let next = told("Scheduler-1", 20, None, 1, 1).build();
+    let next = report_at("Scheduler-1", 20, None, 1, 1).build();
     assert_eq!(ada.report(&next).await.1["desired_state"], "running");
     assert_eq!(wish(&ada, &format!("/{path}"), stop.clone()).await, (200, json!({})));
-    let (_, acknowledged) = ada.report(&told("Scheduler-1", 30, None, 1, 1).build()).await;
+    let (_, acknowledged) = ada.report(&report_at("Scheduler-1", 30, None, 1, 1).build()).await;
     assert_eq!(acknowledged["desired_state"], "stopped");
     let control = async || {
         let query =

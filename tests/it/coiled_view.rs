@@ -6,7 +6,7 @@ use harness::{Member, ReportBuilder, TestApp, log_line, sample, uuid, worker};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::life_cycle::{closing, told};
+use crate::life_cycle::{closing, report_at};
 
 async fn get(member: &Member, path: &str) -> (u16, Value) {
     let response = member.request(Method::GET, path).send().await.unwrap();
@@ -27,12 +27,13 @@ const NOON: &str = "2026-11-20T12:00:00.000+00:00";
 async fn clusters_are_listed_and_found_by_name() {
     let app = TestApp::start().await;
     let (ada, grace) = (app.account("ada").await, app.member("grace", "ada").await);
-    let named = |scheduler: &str, name: &str| told(scheduler, 10, None, 1, 1).with("/cluster/name", name);
+    let named =
+        |scheduler: &str, name: &str| report_at(scheduler, 10, None, 1, 1).with("/cluster/name", name);
     let first = ada.reported(&named("Scheduler-1", "etl").build()).await;
     let second = grace
         .reported(&named("Scheduler-2", "etl").with("/cluster/started_at", 1_795_172_401.0).build())
         .await;
-    let nameless = told("Scheduler-3", 10, None, 1, 1).with("/cluster/started_at", 1_795_172_402.0);
+    let nameless = report_at("Scheduler-3", 10, None, 1, 1).with("/cluster/started_at", 1_795_172_402.0);
     let third = grace.reported(&closing(nameless, 20).with("/cluster/close_reason", "done").build()).await;
     let row = |number: i64, name: &str, created: &str, state: Value| json!({ "id": number, "name": name, "created": created, "updated": NOON, "current_state": state });
     let ready = |updated: &str| json!({ "state": "ready", "reason": "", "updated": updated });
@@ -71,7 +72,7 @@ async fn clusters_are_listed_and_found_by_name() {
 async fn a_listed_cluster_has_a_page_for_who_is_signed_in() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    let report = closing(told("Scheduler-1", 10, None, 1, 7), 20)
+    let report = closing(report_at("Scheduler-1", 10, None, 1, 7), 20)
         .with("/cluster/name", "<b>etl</b>")
         .with("/cluster/close_reason", "done & gone");
     let (_, acknowledgement) = ada.report(&report.build()).await;
@@ -105,13 +106,13 @@ async fn a_listed_cluster_has_a_page_for_who_is_signed_in() {
 }
 
 #[tokio::test]
-async fn a_cluster_is_told_with_its_processes() {
+async fn a_cluster_is_returned_with_its_processes() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let mut gone = worker(31);
     gone["ended_at"] = json!(1_795_172_450.0);
     gone["end"] = json!("memory");
-    let report = told("Scheduler-1", 60, None, 2, 5)
+    let report = report_at("Scheduler-1", 60, None, 2, 5)
         .with("/cluster/address", "tcp://10.0.0.9:8786")
         .with("/workers", json!([worker(30), gone]));
     let number = ada.reported(&report.build()).await;
@@ -161,7 +162,7 @@ async fn a_cluster_is_told_with_its_processes() {
         assert!(body["message"].as_str().unwrap().ends_with("not found"), "{path}: {body}");
     }
     // When the cluster closes, so do its workers whose end was not reported.
-    let last = closing(told("Scheduler-1", 90, None, 0, 5), 90).with("/cluster/close_reason", "done");
+    let last = closing(report_at("Scheduler-1", 90, None, 0, 5), 90).with("/cluster/close_reason", "done");
     ada.reported(&last.build()).await;
     let body = got(&ada, &path).await;
     assert_eq!(body["current_state"]["state"], "stopped");
@@ -201,7 +202,7 @@ async fn logs_are_read_by_time_words_and_process() {
         line(4, "worker", Some(31), "start WORKER"),
         odd,
     ]);
-    let report = told("Scheduler-1", 60, None, 2, 5)
+    let report = report_at("Scheduler-1", 60, None, 2, 5)
         .with("/workers", json!([worker(30), worker(31)]))
         .with("/logs", lines);
     let number = ada.reported(&report.build()).await;
@@ -295,7 +296,7 @@ async fn followed(member: &Member, path: &str) -> (Vec<String>, usize) {
 }
 
 #[tokio::test]
-async fn following_a_log_tells_every_line_once_however_many_there_are_of_a_millisecond() {
+async fn following_a_log_returns_every_line_once_however_many_there_are_of_a_millisecond() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     // Of 3,000 lines there are 900 before, 1,300 in one millisecond, among them the thousandth line, and
@@ -311,7 +312,8 @@ async fn following_a_log_tells_every_line_once_however_many_there_are_of_a_milli
             line
         })
         .collect();
-    let number = ada.reported(&told("Scheduler-1", 3_600, None, 2, 5).with("/logs", lines).build()).await;
+    let number =
+        ada.reported(&report_at("Scheduler-1", 3_600, None, 2, 5).with("/logs", lines).build()).await;
     let path = format!("/api/v2/clusters/account/ada/id/{number}/better-logs");
     let text = |number: u32| {
         let seven = if number.is_multiple_of(7) { " Seven" } else { "" };
@@ -346,7 +348,8 @@ async fn a_measured_metric_is_one_number() {
             sample(None, second * 1_000, metrics)
         })
         .collect();
-    let number = ada.reported(&told("Scheduler-1", 800, None, 2, 5).with("/samples", samples).build()).await;
+    let number =
+        ada.reported(&report_at("Scheduler-1", 800, None, 2, 5).with("/samples", samples).build()).await;
     let path = format!("/api/v2/metrics/account/ada/cluster/{number}/value");
     let value = async |query: &str, over_time: &str, times: &str| -> (u16, Value) {
         let parameters: String = form_urlencoded::Serializer::new(String::new())
@@ -398,11 +401,11 @@ async fn a_measured_metric_is_one_number() {
 }
 
 #[tokio::test]
-async fn what_else_the_client_asks_has_an_answer() {
+async fn what_else_the_client_requests_has_a_response() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let running = told("Scheduler-1", 10, None, 3, 1).with("/cluster/threads", 12);
-    let closed = closing(told("Scheduler-2", 10, None, 5, 1), 20).with("/cluster/threads", 20);
+    let running = report_at("Scheduler-1", 10, None, 3, 1).with("/cluster/threads", 12);
+    let closed = closing(report_at("Scheduler-2", 10, None, 5, 1), 20).with("/cluster/threads", 20);
     let path = "/api/v1/ada/usage/cores/";
     assert_eq!(got(&ada, path).await, json!({ "cores": 0, "workers": 0, "clusters": 0 }));
     for report in [running, closed] {
@@ -428,10 +431,10 @@ async fn what_else_the_client_asks_has_an_answer() {
 }
 
 #[tokio::test]
-async fn a_lost_cluster_is_told_up_to_its_last_report() {
+async fn a_lost_cluster_is_displayed_up_to_its_last_report() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let number = ada.reported(&told("Scheduler-1", 60, None, 2, 5).build()).await;
+    let number = ada.reported(&report_at("Scheduler-1", 60, None, 2, 5).build()).await;
     let path = format!("/clusters/{number}");
     let browser = app.browser(&ada).await;
     assert!(!browser.open(&path).await.html.contains("<dt>Data coverage</dt>"));

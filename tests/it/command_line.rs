@@ -100,15 +100,15 @@ async fn a_server_that_cannot_listen_sets_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_server_is_asked_whether_it_is_ready() {
+async fn a_server_is_checked_for_readiness() {
     let database = Database::empty().await;
     let server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
     let listen = server.listen().to_owned();
     let (port, url) = (listen.rsplit(':').next().unwrap(), server.url("/graphql"));
     let everywhere = format!("0.0.0.0:{port}");
     for which in [["--listen", &listen], ["--listen", &everywhere], ["--url", &url]] {
-        let asked = Program::run(&["ready", which[0], which[1]]).await;
-        assert_eq!(asked, (Some(0), String::new(), String::new()), "{which:?}");
+        let result = Program::run(&["ready", which[0], which[1]]).await;
+        assert_eq!(result, (Some(0), String::new(), String::new()), "{which:?}");
     }
     assert_eq!(server.terminate().await, Some(0));
     let (status, _, errors) = Program::run(&["ready", "--listen", &listen]).await;
@@ -260,15 +260,15 @@ async fn members_are_decided_on_by_commands() {
         .env("GALVO_JWT_SECRET", secret_of_issuer);
     command.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
     let server = Program::spawn(&mut command).await;
-    let ask = async |token: &str, query: &str| {
-        let ask = server.client().post(server.url("/graphql")).bearer_auth(token);
-        let answer = ask.json(&json!({ "query": query })).send().await.unwrap();
+    let send_query = async |token: &str, query: &str| {
+        let request = server.client().post(server.url("/graphql")).bearer_auth(token);
+        let answer = request.json(&json!({ "query": query })).send().await.unwrap();
         answer.json::<Value>().await.unwrap()
     };
     let query = "{ viewer { account { members { nodes { user { name } role until } }
         invitations { nodes { label invitedBy { name } isOpen } } } } }";
-    let mut told = ask(token.trim(), query).await["data"]["viewer"]["account"].take();
-    told["members"]["nodes"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
+    let mut account = send_query(token.trim(), query).await["data"]["viewer"]["account"].take();
+    account["members"]["nodes"].as_array_mut().unwrap().sort_by_key(ToString::to_string);
     let expected = json!({
         "members": { "nodes": [
             { "user": { "name": "eve" }, "role": "GUEST", "until": "2098-01-01T00:00:00+00:00" },
@@ -276,16 +276,16 @@ async fn members_are_decided_on_by_commands() {
         ] },
         "invitations": { "nodes": [{ "label": "bob", "invitedBy": null, "isOpen": true }] },
     });
-    assert_eq!(told, expected);
+    assert_eq!(account, expected);
     let mut claims = claims("auth0|1");
     (claims["iat"], claims["exp"]) = (json!(0), json!(4_000_000_000_i64));
     let jwt = SigningKey::Shared.sign(None, &claims);
-    let who = ask(&jwt, "{ viewer { user { name } } }").await;
+    let who = send_query(&jwt, "{ viewer { user { name } } }").await;
     assert_eq!(who["data"]["viewer"]["user"]["name"], "ada");
 
     assert_eq!(run(&["user", "remove", "eve", "--account", "team"]).await.0, Some(0));
-    let told = ask(token.trim(), "{ viewer { account { members { totalCount } } } }").await;
-    assert_eq!(told["data"]["viewer"]["account"]["members"]["totalCount"], 1);
+    let response = send_query(token.trim(), "{ viewer { account { members { totalCount } } } }").await;
+    assert_eq!(response["data"]["viewer"]["account"]["members"]["totalCount"], 1);
 }
 
 #[tokio::test]
@@ -463,9 +463,9 @@ async fn what_is_named_after_a_service_is_no_setting() {
     assert_eq!(server.terminate().await, Some(0));
     let mut doctor = Program::command(&[&["doctor", "--json"][..], &arguments].concat());
     let output = doctor.envs(SERVICES).envs([key]).output().await.unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let settings = told["checks"].as_array().unwrap().iter().find(|check| check["check"] == "settings");
-    assert_eq!(settings.unwrap()["verdict"], "ok", "{told}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let settings = report["checks"].as_array().unwrap().iter().find(|check| check["check"] == "settings");
+    assert_eq!(settings.unwrap()["verdict"], "ok", "{report}");
 
     let near = [
         ("GALVO_PORT", "8000"),
@@ -618,14 +618,14 @@ async fn what_there_is_is_listed_and_tokens_are_ended() {
     assert_eq!(run(&["session", "end", "--user", "ada"]).await, "0 sessions\n");
 
     let server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
-    let ask = async || {
+    let query_status = async || {
         let body = json!({ "query": "{ viewer { user { name } } }" });
-        let ask = server.client().post(server.url("/graphql")).bearer_auth(token.trim()).json(&body);
-        ask.send().await.unwrap().status().as_u16()
+        let request = server.client().post(server.url("/graphql")).bearer_auth(token.trim()).json(&body);
+        request.send().await.unwrap().status().as_u16()
     };
-    assert_eq!(ask().await, 200);
+    assert_eq!(query_status().await, 200);
     run(&["token", "revoke", identifier]).await;
-    assert_eq!(ask().await, 401, "it is refused from then on");
+    assert_eq!(query_status().await, 401, "it is refused from then on");
     run(&["token", "revoke", identifier]).await;
     assert_eq!(state(&["--user", "ada"]).await[0].1, "revoked");
     for (arguments, status, message) in [
@@ -646,7 +646,7 @@ async fn what_there_is_is_listed_and_tokens_are_ended() {
 }
 
 #[tokio::test]
-async fn a_start_says_where_the_store_is_and_little_else() {
+async fn a_start_logs_where_the_store_is_and_little_else() {
     let directory = tempfile::tempdir().unwrap();
     let start = async || {
         let serve = ["serve", "--database-url", "sqlite://here.db?mode=rwc", "--listen", "127.0.0.1:0"];
@@ -676,7 +676,7 @@ async fn a_start_says_where_the_store_is_and_little_else() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_there_says_nothing_of_its_own() {
+async fn a_database_that_is_there_logs_nothing_of_its_own() {
     let database = Database::migrated().await;
     for log in ["info", "info,sea_orm_migration=warn"] {
         let arguments = ["account", "list", "--database-url", database.url(), "--log", log];
@@ -686,7 +686,7 @@ async fn a_database_that_is_there_says_nothing_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_once_with_an_example() {
+async fn what_is_wrong_is_reported_once_with_an_example() {
     let directory = tempfile::tempdir().unwrap();
     let store = format!("sqlite://{}?mode=rwc", directory.path().join("galvo.db").display());
     let example = "must be an IP address and a port, such as 127.0.0.1:8000";
@@ -745,12 +745,12 @@ async fn the_schema_goes_to_standard_output() {
 }
 
 #[tokio::test]
-async fn health_is_told_without_a_token() {
+async fn health_is_returned_without_a_token() {
     let database = Database::migrated().await;
     let server = Program::serve(database.url(), "127.0.0.1:0", &[]).await;
-    let told =
+    let checks =
         [("/healthz", json!({ "status": "ok" })), ("/readyz", json!({ "status": "ok", "live": "whole" }))];
-    for (path, expected) in told {
+    for (path, expected) in checks {
         let answer = server.client().get(server.url(path)).send().await.unwrap();
         assert_eq!(answer.status(), 200, "{path}");
         assert_eq!(answer.json::<Value>().await.unwrap(), expected, "{path}");

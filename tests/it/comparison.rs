@@ -308,7 +308,7 @@ fn larger(scheduler: &str, minutes: i32) -> ReportBuilder {
 }
 
 #[tokio::test]
-async fn software_and_size_are_told_apart() {
+async fn software_and_size_are_distinguished() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let clusters = [
@@ -343,7 +343,7 @@ async fn software_and_size_are_told_apart() {
 
 const ANSWER: &str = "verdict headline value unit share confidence evidence { label value node { __typename ... on Cluster { schedulerId } } }";
 
-async fn ask(member: &Member, number: i64, question: &str) -> Value {
+async fn get_answer(member: &Member, number: i64, question: &str) -> Value {
     let field = question.split('(').next().unwrap();
     let inside = format!("{ANSWER} {}", phrase::fields_with_evidence());
     let query =
@@ -386,7 +386,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
         "evidence": [against, changed("Python 3.11 → 3.12"), changed("numpy 1.26.4 → 2.0.0"),
             changed("pandas 2.2 was added"), changed("lz4 4.3 was removed")],
     });
-    assert_eq!(ask(&ada, head, "whatChanged").await, expected);
+    assert_eq!(get_answer(&ada, head, "whatChanged").await, expected);
 
     // 80 and 160 thread-seconds, of which tasks used 68 and 80.
     let rows = [seconds("threads without a task", 68.0), seconds("load, thread-noncpu", 12.0)];
@@ -396,7 +396,7 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
                              1.1 min more in threads without a task."),
         "evidence": [against, rows[0], rows[1]],
     });
-    assert_eq!(ask(&ada, head, "slower").await, expected);
+    assert_eq!(get_answer(&ada, head, "slower").await, expected);
 
     // 20 and 100 thread-seconds off the CPU for 60 on it in both.
     let expected = json!({
@@ -406,11 +406,11 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
                              threads without a task."),
         "evidence": [against, rows[0], rows[1]],
     });
-    assert_eq!(ask(&ada, head, "scaling").await, expected);
+    assert_eq!(get_answer(&ada, head, "scaling").await, expected);
 
     // The other way round, with an explicit baseline. Half the work would have lost half as much.
-    let asked = |question: &str| format!("{question}(baseline: \"{head}\")");
-    let less = ask(&ada, base, &asked("slower")).await;
+    let with_baseline = |question: &str| format!("{question}(baseline: \"{head}\")");
+    let less = get_answer(&ada, base, &with_baseline("slower")).await;
     let headline = format!("It spent 1.3 min of thread time, 1.3 min less than cluster {head}.");
     assert_eq!(
         (&less["headline"], &less["verdict"], &less["value"]),
@@ -418,13 +418,13 @@ async fn a_cluster_is_measured_by_a_run_that_went_well() {
     );
     let label = format!("Compared with cluster {head} of 2026-11-20 12:00:00 UTC, as requested");
     assert_eq!(less["evidence"][0]["label"], label);
-    let scales = ask(&ada, base, &asked("scaling")).await;
+    let scales = get_answer(&ada, base, &with_baseline("scaling")).await;
     assert_eq!(
         (&scales["verdict"], &scales["value"], &scales["share"]),
         (&json!("GOOD"), &json!(0.0), &json!(0.0))
     );
     let twin = ada.reported(&named(run("twin", 5))).await;
-    let same = ask(&ada, twin, "whatChanged").await;
+    let same = get_answer(&ada, twin, "whatChanged").await;
     let headline = format!("No known property changed since cluster {base}: 0 changes.");
     assert_eq!((&same["headline"], &same["verdict"]), (&json!(headline), &json!("GOOD")));
 
@@ -455,7 +455,7 @@ async fn without_a_name_the_same_work_counts() {
     eve.reported(&run("of another user", 5).build()).await;
     let functions = ada.reported(&by_function("functions", 10, &["load", "fit"])).await;
     ada.reported(&run("running", 15).with("/final", false).build()).await;
-    let label = async |number: i64| ask(&ada, number, "slower").await["evidence"][0]["label"].clone();
+    let label = async |number: i64| get_answer(&ada, number, "slower").await["evidence"][0]["label"].clone();
     let like_spans = ada.reported(&run("like spans", 20).build()).await;
     let expected = format!(
         "Compared with cluster {first} of 2026-11-20 11:00:00 UTC, the last good run with the same outermost spans"
@@ -469,7 +469,7 @@ async fn without_a_name_the_same_work_counts() {
 
     let unlike = ada.reported(&by_function("unlike", 40, &["sort"])).await;
     for question in ["whatChanged", "slower", "scaling"] {
-        let found = ask(&ada, unlike, question).await;
+        let found = get_answer(&ada, unlike, question).await;
         assert_eq!(
             (&found["confidence"], &found["verdict"], &found["value"], &found["evidence"]),
             (&json!("NOT_COLLECTED"), &json!("UNKNOWN"), &Value::Null, &json!([])),
@@ -478,9 +478,9 @@ async fn without_a_name_the_same_work_counts() {
     }
     // With a baseline, but without the required data.
     let nothing = ada.reported(&small("nothing").without("/fine_metrics").build()).await;
-    let found = ask(&ada, nothing, &format!("scaling(baseline: \"{first}\")")).await;
+    let found = get_answer(&ada, nothing, &format!("scaling(baseline: \"{first}\")")).await;
     assert_eq!((&found["confidence"], &found["value"]), (&json!("NOT_COLLECTED"), &Value::Null));
-    let found = ask(&ada, nothing, &format!("whatChanged(baseline: \"{first}\")")).await;
+    let found = get_answer(&ada, nothing, &format!("whatChanged(baseline: \"{first}\")")).await;
     let headline = format!(
         "2 things changed since cluster {first}: workers at most 2 → 0, threads at most 8 → 0; \
          what software one of the two ran on is not stored."
@@ -501,7 +501,7 @@ async fn comparisons_cost_the_same_statements_for_any_number_of_clusters() {
         let answer = ada.query(&query, json!({})).await;
         (app.statements() - before, answer)
     };
-    let ask = |question: &str, first: usize| {
+    let answers_query = |question: &str, first: usize| {
         let nodes = format!("nodes {{ answers {{ {question} {{ verdict }} }} }}");
         format!("{{ viewer {{ account {{ clusters(first: {first}) {{ {nodes} }} }} }} }}")
     };
@@ -509,9 +509,9 @@ async fn comparisons_cost_the_same_statements_for_any_number_of_clusters() {
     // of those found; then for both clusters spans, threads and metrics, or clusters, software in three,
     // code and workers.
     for clusters in [1, 5, 8] {
-        let (statements, _) = cost(ask("slower", clusters)).await;
+        let (statements, _) = cost(answers_query("slower", clusters)).await;
         assert!(statements <= 2 + 4 + 1 + 4, "{clusters}: {statements}");
-        let (statements, _) = cost(ask("whatChanged", clusters)).await;
+        let (statements, _) = cost(answers_query("whatChanged", clusters)).await;
         assert!(statements <= 2 + 4 + 1 + 6, "{clusters}: {statements}");
     }
     let compare = |filter: &str| {

@@ -43,7 +43,7 @@ async fn send(request: RequestBuilder, accepted: &str) -> Response {
     request.header("Accept-Encoding", accepted).send().await.unwrap()
 }
 
-fn ask(ada: &Member, query: &str) -> RequestBuilder {
+fn graphql_request(ada: &Member, query: &str) -> RequestBuilder {
     ada.request(Method::POST, "/graphql").json(&json!({ "query": query }))
 }
 
@@ -60,9 +60,9 @@ async fn a_client_decodes_the_same_bytes_in_each_coding() {
     );
     let unknown: Vec<String> = (0..5).map(|n| format!("{}{n}", "unknown".repeat(20))).collect();
     let requests: [(&str, SomeRequest<'_>); 6] = [
-        ("a query", Box::new(|| ask(&ada, LARGE))),
-        ("a list that is written in place", Box::new(|| ask(&ada, &series))),
-        ("errors", Box::new(|| ask(&ada, &format!("{{ {} }}", unknown.join(" "))))),
+        ("a query", Box::new(|| graphql_request(&ada, LARGE))),
+        ("a list that is written in place", Box::new(|| graphql_request(&ada, &series))),
+        ("errors", Box::new(|| graphql_request(&ada, &format!("{{ {} }}", unknown.join(" "))))),
         ("the description", Box::new(|| ada.request(Method::GET, "/api/v1/openapi.json"))),
         ("the plugin", Box::new(|| ada.request(Method::GET, "/api/v2/analytics/preload"))),
         ("the metrics", Box::new(|| app.anonymous(Method::GET, "/metrics"))),
@@ -100,13 +100,13 @@ async fn a_client_decodes_the_same_bytes_in_each_coding() {
 async fn a_short_response_is_sent_as_it_is() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let answer = send(ask(&ada, "{ __typename }"), "gzip, zstd").await;
+    let answer = send(graphql_request(&ada, "{ __typename }"), "gzip, zstd").await;
     assert_eq!((coding(&answer), varies(&answer)), (None, true));
     // The bodies of both are JSON without white space around their alias.
     let of_length = async |length: usize| {
-        let around = decoded(send(ask(&ada, "{ a: __typename }"), "").await).await.len() - 1;
+        let around = decoded(send(graphql_request(&ada, "{ a: __typename }"), "").await).await.len() - 1;
         let alias = "a".repeat(length - around);
-        let answer = send(ask(&ada, &format!("{{ {alias}: __typename }}")), "gzip").await;
+        let answer = send(graphql_request(&ada, &format!("{{ {alias}: __typename }}")), "gzip").await;
         let is_compressed = coding(&answer).is_some();
         assert_eq!(decoded(answer).await.len(), length);
         is_compressed
@@ -132,16 +132,17 @@ async fn secrets_are_not_compressed_beside_text_of_the_request() {
         "x".repeat(200),
         (0..20).fold(String::new(), |text, n| format!("{text}t{n}: token {{ label }} "))
     );
-    let created = send(ask(&ada, &create), all).await;
+    let created = send(graphql_request(&ada, &create), all).await;
     assert_eq!((coding(&created), varies(&created)), (None, false));
     let created: Value = serde_json::from_slice(&decoded(created).await).unwrap();
     assert!(created.to_string().len() > 2_048, "{created}");
     assert!(created["data"]["createToken"]["secret"].is_string(), "{created}");
 
-    let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
-    let asked = asked.header("Content-Type", "application/x-www-form-urlencoded");
-    let asked: Value = asked.body(format!("label={}", label())).send().await.unwrap().json().await.unwrap();
-    let asked = asked["identifier"].as_str().unwrap();
+    let request = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let request = request.header("Content-Type", "application/x-www-form-urlencoded");
+    let token_request: Value =
+        request.body(format!("label={}", label())).send().await.unwrap().json().await.unwrap();
+    let request_id = token_request["identifier"].as_str().unwrap();
     let with_cookie = |method: Method, path: &str| browser.request(method, path);
     let long = "x".repeat(1_500);
     let tokens = ada.request(Method::POST, "/api/v1/api-tokens/").json(&json!({ "label": label() }));
@@ -151,7 +152,7 @@ async fn secrets_are_not_compressed_beside_text_of_the_request() {
         ("the list of tokens", ada.request(Method::GET, "/api/v1/api-tokens/")),
         ("the front page", with_cookie(Method::GET, "/")),
         ("the password", with_cookie(Method::GET, "/password")),
-        ("a request for a token", with_cookie(Method::GET, &format!("/activate-token?id={asked}"))),
+        ("a request for a token", with_cookie(Method::GET, &format!("/activate-token?id={request_id}"))),
         ("sign-in", Browser::new(&app).request(Method::GET, &format!("/sign-in?return_to=/{long}"))),
         ("an invitation", with_cookie(Method::GET, "/sign-in/invitation")),
         ("sign-in by link", Browser::new(&app).request(Method::GET, "/sign-in/link")),

@@ -97,8 +97,8 @@ async fn a_wrong_rate_is_refused_with_every_field_named() {
     let ada = app.account("ada").await;
     let fields = |answer: &Value| -> Vec<String> {
         let errors = answer["setCostRate"]["userErrors"].as_array().unwrap();
-        let told = |error: &Value| format!("{} {}", error["field"], error["code"]).replace('"', "");
-        errors.iter().map(told).collect()
+        let describe = |error: &Value| format!("{} {}", error["field"], error["code"]).replace('"', "");
+        errors.iter().map(describe).collect()
     };
     for (change, wrong) in [
         (json!({ "currency": "usd" }), vec!["currency INVALID"]),

@@ -33,10 +33,10 @@ async fn every_query_of_the_documentation_runs() {
             run += 1;
             if query.starts_with("subscription") {
                 let mut socket = app.socket_of(&ada).await;
-                socket.ask("1", query, json!({})).await;
+                socket.subscribe("1", query, json!({})).await;
                 // An invalid subscription is refused at once; a valid one sends nothing at first.
-                let heard = socket.hear_within(std::time::Duration::from_millis(500)).await;
-                assert_eq!(heard, None, "{path}: {query}");
+                let received = socket.receive_within(std::time::Duration::from_millis(500)).await;
+                assert_eq!(received, None, "{path}: {query}");
                 continue;
             }
             let answer = ada.ask(query, json!({})).await;

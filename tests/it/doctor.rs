@@ -30,12 +30,12 @@ struct Findings {
 
 impl Findings {
     fn of(output: &std::process::Output) -> Self {
-        let (told, errors) =
+        let (stdout, errors) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(!told.contains(SECRET) && !errors.contains(SECRET), "{told} {errors}");
-        let told: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told} {errors}"));
-        let verdict = told["verdict"].as_str().unwrap().to_owned();
-        Self { status: output.status.code(), verdict, checks: told["checks"].as_array().unwrap().clone() }
+        assert!(!stdout.contains(SECRET) && !errors.contains(SECRET), "{stdout} {errors}");
+        let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout} {errors}"));
+        let verdict = report["verdict"].as_str().unwrap().to_owned();
+        Self { status: output.status.code(), verdict, checks: report["checks"].as_array().unwrap().clone() }
     }
 
     /// Checks that there is such a finding, with advice unless it is "ok", and that the exit status is
@@ -139,7 +139,7 @@ async fn settings_that_are_wrong_are_all_named() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_used_is_told_apart_from_one_that_is_not_there_yet() {
+async fn a_store_that_cannot_be_used_is_distinguished_from_one_that_is_not_there_yet() {
     let directory = tempfile::tempdir().unwrap();
     let findings = examine("postgres://ada:geheim@127.0.0.1:1/galvo", &[]).await;
     findings.has("failed", "store", "PostgreSQL 127.0.0.1:1/galvo");
@@ -164,7 +164,7 @@ async fn a_store_that_cannot_be_used_is_told_apart_from_one_that_is_not_there_ye
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_is_told() {
+async fn a_file_that_cannot_be_written_is_reported() {
     let store = Store::served().await;
     let examined = async || {
         let mut command = doctor(&store.url(), &[]);
@@ -240,7 +240,7 @@ async fn migrations_are_those_of_this_version() {
 }
 
 #[tokio::test]
-async fn a_role_without_rights_is_told_so() {
+async fn a_role_without_rights_is_reported() {
     let database = Database::migrated().await;
     let Some((_, place)) = database.url().split_once('@') else {
         // SQLite has no roles.
@@ -390,7 +390,7 @@ async fn a_certificate_has_to_be_good_today() {
 }
 
 #[tokio::test]
-async fn those_who_say_who_somebody_is_have_to_answer() {
+async fn those_who_identify_somebody_have_to_answer() {
     let store = Store::served().await;
     let jwt = ["--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE, "--jwks"];
     let with = async |keys: &str| examine(&store.url(), &[&jwt[..], &[keys]].concat()).await;

@@ -26,9 +26,9 @@ async fn acknowledged_reports_survive_kill_9() {
     for round in 1..=5 {
         let server = Program::serve(database.url(), &listen, &[]).await;
         server.listen().clone_into(&mut listen);
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         let reporters = acknowledged.iter().map(|(scheduler, last)| {
-            let tell = tell.clone();
+            let sender = sender.clone();
             let (client, url, token) = (server.client(), server.url("/api/v1/reports"), token.clone());
             let (scheduler, mut sequence) = (*scheduler, *last);
             tokio::spawn(async move {
@@ -57,17 +57,18 @@ async fn acknowledged_reports_survive_kill_9() {
                         "an acknowledged report is missing after round {round}: {body}"
                     );
                     last = sequence;
-                    let _ = tell.send(scheduler); // the receiver is dropped once enough have been counted
+                    let _ = sender.send(scheduler); // the receiver is dropped once enough have been counted
                 }
             })
         });
         let reporters: Vec<_> = reporters.collect();
         // Kill the server at some point after each has reported in this round, however slow the machine
         // is.
-        let mut heard: BTreeMap<u128, u32> = BTreeMap::new();
-        while heard.len() < acknowledged.len() || heard.values().any(|reports| *reports < 2) {
-            let scheduler = tokio::time::timeout(Duration::from_mins(1), told.recv()).await;
-            *heard.entry(scheduler.expect("the server answers").expect("they go on")).or_default() += 1;
+        let mut report_counts: BTreeMap<u128, u32> = BTreeMap::new();
+        while report_counts.len() < acknowledged.len() || report_counts.values().any(|reports| *reports < 2) {
+            let scheduler = tokio::time::timeout(Duration::from_mins(1), receiver.recv()).await;
+            *report_counts.entry(scheduler.expect("the server answers").expect("they go on")).or_default() +=
+                1;
         }
         tokio::time::sleep(Duration::from_millis(7 * round)).await;
         server.kill().await;

@@ -117,26 +117,26 @@ async fn groups_are_found_by_the_clusters_they_happened_on() {
     ] {
         let variables = json!({ "clusters": clusters, "origin": origin });
         let found = ada.query(query, variables).await["viewer"]["account"]["errorGroups"].take();
-        let mut told: Vec<(&str, i64)> = found["nodes"]
+        let mut groups: Vec<(&str, i64)> = found["nodes"]
             .as_array()
             .unwrap()
             .iter()
             .map(|node| (node["type"].as_str().unwrap(), node["occurrenceCount"].as_i64().unwrap()))
             .collect();
-        told.sort_unstable();
-        assert_eq!((told, &found["totalCount"]), (expected.clone(), &json!(expected.len())), "{clusters}");
+        groups.sort_unstable();
+        assert_eq!((groups, &found["totalCount"]), (expected.clone(), &json!(expected.len())), "{clusters}");
     }
     app.stop().await;
 }
 
 #[tokio::test]
-async fn an_error_tells_whose_it_is_and_what_was_tried() {
+async fn an_error_has_its_worker_and_its_retries() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let mut told = killed(1, 1.0, "load-1");
-    told["retries"] = json!(3);
-    told["worker_id"] = json!(uuid(7));
-    ada.reported(&report("Scheduler-1", 1, &[told, error(2, 1, 1)])).await;
+    let mut failure = killed(1, 1.0, "load-1");
+    failure["retries"] = json!(3);
+    failure["worker_id"] = json!(uuid(7));
+    ada.reported(&report("Scheduler-1", 1, &[failure, error(2, 1, 1)])).await;
     let query = "{ viewer { account { clusters { nodes { errors(last: 2) { nodes {
         origin retries workerId group { origin title } } } } } } } }";
     let errors = &ada.query(query, json!({})).await["viewer"]["account"]["clusters"]["nodes"][0]["errors"];
@@ -204,7 +204,7 @@ async fn reports_of_many_clusters_may_meet_in_a_group() {
 }
 
 #[tokio::test]
-async fn a_list_of_groups_costs_statements_by_what_is_asked_and_not_by_rows() {
+async fn a_list_of_groups_costs_statements_by_the_requested_fields_and_not_by_rows() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let errors: Vec<Value> = (0..60_u32)

@@ -76,10 +76,10 @@ async fn a_resolved_group_that_happens_again_has_regressed() {
     assert_eq!(status().await, regressed);
 
     app.set_clock("2026-11-20T12:30:00Z");
-    for (said, status_now) in [("IGNORED", "IGNORED"), ("OPEN", "OPEN")] {
+    for (new_status, status_now) in [("IGNORED", "IGNORED"), ("OPEN", "OPEN")] {
         let expected = json!({ "status": status_now, "statusChangedAt": "2026-11-20T12:30:00+00:00",
             "statusChangedBy": { "name": "ada" }, "regressedAt": null });
-        assert_eq!(set(&ada, "boom", said).await, expected);
+        assert_eq!(set(&ada, "boom", new_status).await, expected);
         happens(&ada, 8, 10_000.0, "boom").await;
         assert_eq!(status().await, expected);
     }

@@ -82,8 +82,8 @@ async fn no_name_in_an_event_has_a_meaning() {
     let (status, text) = (answer.status(), answer.text().await.unwrap());
     assert!(status.is_success(), "{status}: {text}");
     let query = json!({ "query": EVENTS }).to_string();
-    let asked = ada.request(Method::POST, "/graphql").header(header::CONTENT_TYPE, "application/json");
-    let answer = asked.body(query).send().await.unwrap().text().await.unwrap();
+    let request = ada.request(Method::POST, "/graphql").header(header::CONTENT_TYPE, "application/json");
+    let answer = request.body(query).send().await.unwrap().text().await.unwrap();
     for name in names {
         assert!(answer.contains(&format!(r#""data":{name}"#)), "{name}: {answer}");
     }

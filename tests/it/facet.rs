@@ -36,7 +36,7 @@ fn text(facet: &Value) -> String {
     values.iter().map(value).collect::<Vec<_>>().join(", ")
 }
 
-/// Asks the list for the count of each value, with the value in place of the facet's own condition.
+/// Queries the list for the count of each value, with the value in place of the facet's own condition.
 async fn compare_with_lists(member: &Member, filter: &Value) {
     let facets = facets(member, filter).await;
     let count = async |dimension: &str, condition: Value| {
@@ -271,10 +271,10 @@ async fn compare_texts(
     expected: &str,
 ) {
     let fields = format!("facets {{ isComplete {facet} {{ values {{ value count }} valueCount }} }} }}");
-    let ask = async |arguments: &str, fields: &str| {
-        let asked = list.replace("ARGUMENTS", &format!("(first: 1 {arguments})"));
+    let read_list = async |arguments: &str, fields: &str| {
+        let list_field = list.replace("ARGUMENTS", &format!("(first: 1 {arguments})"));
         let close = " }".repeat(list.matches('{').count());
-        let answer = member.query(&format!("{{ {asked} {{ {fields} {close} }}"), json!({})).await;
+        let answer = member.query(&format!("{{ {list_field} {{ {fields} {close} }}"), json!({})).await;
         let mut value = &answer;
         while let Some((_, inside)) = value.as_object().and_then(|object| object.iter().next()) {
             if value.get("facets").is_some() || value.get("totalCount").is_some() {
@@ -284,7 +284,7 @@ async fn compare_texts(
         }
         value.clone()
     };
-    let found = ask(arguments, &fields).await["facets"].take();
+    let found = read_list(arguments, &fields).await["facets"].take();
     assert_eq!(
         (text(&found[facet]).as_str(), &found["isComplete"]),
         (expected, &json!(true)),
@@ -293,7 +293,7 @@ async fn compare_texts(
     let others = arguments.split(filter).next().unwrap();
     for item in found[facet]["values"].as_array().unwrap() {
         let value = format!("{others} {filter}: [{}]", item["value"]);
-        assert_eq!(item["count"], ask(&value, "totalCount }").await["totalCount"], "{list} {value}");
+        assert_eq!(item["count"], read_list(&value, "totalCount }").await["totalCount"], "{list} {value}");
     }
 }
 
@@ -395,7 +395,7 @@ async fn a_facet_of_a_long_list_counts_the_newest_rows() {
     let facets = "totalCount facets { isComplete levels { values { value count } valueCount } }";
     let of_account = format!("{{ viewer {{ account {{ logs(ARGUMENTS) {{ {facets} }} }} }} }}");
     let of_cluster = format!("{{ cluster(id: \"{number}\") {{ logs(ARGUMENTS) {{ {facets} }} }} }}");
-    let ask = async |query: &str, arguments: &str| {
+    let read_facets = async |query: &str, arguments: &str| {
         let answer = ada.query(&query.replace("(ARGUMENTS)", arguments), json!({})).await;
         let list = [&answer["viewer"]["account"]["logs"], &answer["cluster"]["logs"]];
         let list = list.into_iter().find(|list| !list.is_null()).unwrap();
@@ -406,10 +406,10 @@ async fn a_facet_of_a_long_list_counts_the_newest_rows() {
         )
     };
     for query in [of_account, of_cluster] {
-        assert_eq!(ask(&query, "").await, ("INFO 49999, ERROR 1".to_owned(), false, 50_001));
+        assert_eq!(read_facets(&query, "").await, ("INFO 49999, ERROR 1".to_owned(), false, 50_001));
         // Without the oldest line.
         let at = "(at: { from: \"2026-11-20T11:00:49.002Z\" })";
-        assert_eq!(ask(&query, at).await, ("INFO 49999, ERROR 1".to_owned(), true, 50_000));
+        assert_eq!(read_facets(&query, at).await, ("INFO 49999, ERROR 1".to_owned(), true, 50_000));
     }
     app.stop().await;
 }

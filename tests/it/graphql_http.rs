@@ -218,7 +218,7 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
-    let ask = async |query: &str, variables: Value| {
+    let send_query = async |query: &str, variables: Value| {
         let accept = (header::ACCEPT, "application/graphql-response+json");
         let request = ada.request(Method::POST, "/graphql").header(accept.0, accept.1);
         let answer = request.json(&json!({ "query": query, "variables": variables })).send().await.unwrap();
@@ -261,7 +261,7 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
         );
         let times = json!({ "from": "2026-11-20T08:00:00Z", "to": "2026-11-20T07:59:59Z" });
         let variables = json!({ "many": 500, "filter": { "endedIn": times } });
-        let (status, body) = ask(&query, variables).await;
+        let (status, body) = send_query(&query, variables).await;
         assert_eq!((status, &body["errors"][0]["message"]), (400, &json!(message)), "{query}: {body}");
         let error = &body["errors"][0];
         assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{query}: {body}");
@@ -275,7 +275,7 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
        bad: cluster(id: $id) { number taskGroups(first: 0) { totalCount } }
        good: cluster(id: $id) { schedulerId
          usageHours(from: \"2026-11-20T08:00:00Z\", to: \"2026-11-20T07:00:00Z\") { start } } }";
-    let (status, mut body) = ask(query, json!({ "id": number.to_string() })).await;
+    let (status, mut body) = send_query(query, json!({ "id": number.to_string() })).await;
     assert_eq!(status, 200, "{body}");
     let expected = json!({
         "viewer": {
@@ -288,10 +288,10 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
     assert_eq!(body["data"], expected, "{body}");
     let mut errors: Vec<_> = body["errors"].as_array_mut().unwrap().iter().collect();
     errors.sort_by_key(|error| error["path"].to_string());
-    let told: Vec<_> =
+    let messages: Vec<_> =
         errors.iter().map(|error| (error["path"].to_string(), error["message"].as_str().unwrap())).collect();
     assert_eq!(
-        told,
+        messages,
         [
             (r#"["bad","taskGroups"]"#.to_owned(), "argument 'first': must be between 1 and 100, not 0"),
             (r#"["good","usageHours"]"#.to_owned(), from),
@@ -308,10 +308,10 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
     );
     // A skipped field is not checked, and a mutation with an invalid selection is not executed.
     let skipped = "{ viewer { scopes account { clusters(first: 500) @skip(if: true) { totalCount } } } }";
-    assert_eq!(ask(skipped, json!({})).await.0, 200);
+    assert_eq!(send_query(skipped, json!({})).await.0, 200);
     let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED)
        { cluster { taskGroups(first: 500) { totalCount } } } }";
-    assert_eq!(ask(stop, json!({ "id": number.to_string() })).await.0, 400);
+    assert_eq!(send_query(stop, json!({ "id": number.to_string() })).await.0, 400);
     let state = ada
         .query("query($id: ID!) { cluster(id: $id) { desiredState } }", json!({ "id": number.to_string() }))
         .await;
@@ -320,7 +320,7 @@ async fn one_wrong_argument_takes_nothing_with_it_that_it_has_nothing_to_do_with
 }
 
 #[tokio::test]
-async fn a_time_says_of_which_day_and_zone_it_is() {
+async fn a_time_names_its_day_and_zone() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;

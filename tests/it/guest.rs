@@ -46,9 +46,9 @@ async fn a_guest_reads_until_the_end_and_is_nobody_then() {
     app.set_clock("2026-11-20T12:03:59.999Z");
     for guest in [&token, &jwt] {
         assert_eq!(guest.status().await, fine);
-        let told = guest.query("{ viewer { scopes memberships { slug role until } } }", json!({})).await;
+        let response = guest.query("{ viewer { scopes memberships { slug role until } } }", json!({})).await;
         let membership = json!({ "slug": "ada", "role": "GUEST", "until": "2026-11-20T12:04:00+00:00" });
-        assert_eq!(told["viewer"], json!({ "scopes": ["READ"], "memberships": [membership] }));
+        assert_eq!(response["viewer"], json!({ "scopes": ["READ"], "memberships": [membership] }));
     }
     app.set_clock(END);
     assert_eq!([token.status().await, jwt.status().await], nobody);

@@ -199,11 +199,11 @@ async fn cost(there: &Database, keys: &Keys, member: &Member, query: &str, varia
 }
 
 /// The number of items in a response: objects with a field that only they have.
-fn told(answer: &Value) -> i64 {
+fn count_items(answer: &Value) -> i64 {
     match answer {
-        Value::Array(items) => items.iter().map(told).sum(),
+        Value::Array(items) => items.iter().map(count_items).sum(),
         Value::Object(fields) => {
-            i64::from(fields.contains_key("row")) + fields.values().map(told).sum::<i64>()
+            i64::from(fields.contains_key("row")) + fields.values().map(count_items).sum::<i64>()
         }
         _ => 0,
     }
@@ -299,7 +299,7 @@ async fn a_long_history_costs_what_a_short_one_does() {
         for (name, query, statements, rows, summed) in operations {
             let cost = cost(&there, &keys, &ada, query, json!({ "after": null })).await;
             assert_eq!(cost.statements, statements, "{name}");
-            assert_eq!(told(&cost.answer), rows, "{name}: {}", cost.answer);
+            assert_eq!(count_items(&cost.answer), rows, "{name}: {}", cost.answer);
             if let Some(read) = cost.read {
                 assert!(read <= rows + summed + BESIDES, "{name}, {to} clusters: {read} rows were read");
             }
@@ -313,7 +313,7 @@ async fn a_long_history_costs_what_a_short_one_does() {
         }
         server.stop().await;
         let cost = cost(&there, &keys, &ada, &by_start, json!({ "after": after })).await;
-        assert_eq!((cost.statements, told(&cost.answer)), (2, 10), "{}", cost.answer);
+        assert_eq!((cost.statements, count_items(&cost.answer)), (2, 10), "{}", cost.answer);
         assert!(
             cost.read.is_none_or(|read| read <= 10 + BESIDES),
             "deep page, {to} clusters: {:?}",

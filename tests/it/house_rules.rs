@@ -12,7 +12,7 @@ use regex::Regex;
 /// The width of comments, as rustfmt has it for code.
 const WIDTH: usize = 110;
 
-/// Lines of a file at most, without its imports. A longer file mostly has a second noun, which wants a file
+/// Lines of a file at most, without its imports. A longer file mostly has a second noun, which needs a file
 /// of its own.
 const LINES: usize = 500;
 
@@ -39,7 +39,7 @@ const LONG: [(&str, usize); 19] = [
     ("tests/it/usage.rs", 660),
 ];
 
-/// Names that say nothing: they are verbs and participles without an object.
+/// Names that are vague: they are verbs and participles without an object.
 const VAGUE: [&str; 12] = [
     "asked", "told", "wanted", "meant", "heard", "said", "placed", "named", "tell", "hear", "begun", "unsaid",
 ];
@@ -301,7 +301,7 @@ fn a_foundation_uses_no_noun_of_its_layer() {
 }
 
 #[test]
-fn modules_use_what_the_architecture_says() {
+fn modules_use_what_the_architecture_lists() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let name = Regex::new(r"`(\w+)`").unwrap();
     let table = text.split("| module | responsibility | uses |").nth(1).expect("there is the table");
@@ -319,16 +319,16 @@ fn modules_use_what_the_architecture_says() {
         if EVERYWHERE.contains(&module.as_str()) {
             continue;
         }
-        let Some(said) = allowed.get(&module) else {
+        let Some(permitted) = allowed.get(&module) else {
             offences.push(format!("{module}: no row"));
             continue;
         };
-        for other in used.difference(said) {
-            offences.push(format!("{module} uses {other}, which its row does not say"));
+        for other in used.difference(permitted) {
+            offences.push(format!("{module} uses {other}, which its row does not list"));
         }
         let crates = ["migration", "entity"];
-        for other in said.difference(&used).filter(|other| !crates.contains(&other.as_str())) {
-            offences.push(format!("{module} does not use {other}, as its row says"));
+        for other in permitted.difference(&used).filter(|other| !crates.contains(&other.as_str())) {
+            offences.push(format!("{module} does not use {other}, which its row lists"));
         }
     }
     report("move the item down, or correct the table of ARCHITECTURE.md:", &offences);

@@ -4,7 +4,7 @@
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp, uuid};
 use serde_json::{Value, json};
 
-use crate::life_cycle::{closing, server_time, told};
+use crate::life_cycle::{closing, report_at, server_time};
 
 const QUERY: &str =
     "query($timeout: Int!, $exempt: [TagPatternInput!]! = [], $in: TimeRange, $first: Int, $after: String) {
@@ -83,7 +83,7 @@ fn report(history: &History) -> ReportBuilder {
         .map(|(from, until)| run(letter * 100_000 + u128::from(from.unsigned_abs()), *from, *until));
     let tasks = if history.name == "c" { 0 } else { 5 };
     let report =
-        told(history.name, history.end, None, 2, tasks).with("/computations", runs.collect::<Vec<_>>());
+        report_at(history.name, history.end, None, 2, tasks).with("/computations", runs.collect::<Vec<_>>());
     if history.closes { closing(report, history.end) } else { report }
 }
 
@@ -222,8 +222,8 @@ async fn replayed(app: &TestApp, history: &History, timeout: i32) -> Vec<i32> {
     let member = app.account(&format!("{}-{timeout}", history.name)).await;
     let set =
         "mutation($input: SetIdlePolicyInput!) { setIdlePolicy(input: $input) { userErrors { message } } }";
-    let wanted = json!({ "input": { "mode": "STOP", "timeoutSeconds": timeout, "warnBeforeSeconds": 0 } });
-    member.query(set, wanted).await;
+    let policy = json!({ "input": { "mode": "STOP", "timeoutSeconds": timeout, "warnBeforeSeconds": 0 } });
+    member.query(set, policy).await;
     let stretches = idle(history);
     let (mut stops, mut here) = (Vec::new(), 1);
     let mut step = 0;
@@ -232,7 +232,7 @@ async fn replayed(app: &TestApp, history: &History, timeout: i32) -> Vec<i32> {
         app.set_clock(&server_time(step.into()));
         let name = format!("{}-{here}", history.name);
         let idle_since = stretch.map(|(from, ..)| *from);
-        let report = told(&name, step, idle_since, 2, 5).with("/interval_seconds", 50.0).build();
+        let report = report_at(&name, step, idle_since, 2, 5).with("/interval_seconds", 50.0).build();
         let (_, answer) = member.report(&report).await;
         if answer["desired_state"] == "stopped" {
             stops.push(step);

@@ -26,12 +26,12 @@ async fn an_idle_policy_is_kept_as_it_was_set() {
 
     let input = json!({ "timeoutSeconds": 1200, "mode": "STOP", "warnBeforeSeconds": 60,
         "exemptTags": [{ "key": "keep" }, { "key": " team ", "value": "risk" }, { "key": "night", "value": "" }] });
-    let wanted = json!({ "timeoutSeconds": 1200, "mode": "STOP", "warnBeforeSeconds": 60,
+    let expected_policy = json!({ "timeoutSeconds": 1200, "mode": "STOP", "warnBeforeSeconds": 60,
         "exemptTags": [{ "key": "keep", "value": null }, { "key": "team", "value": "risk" }, { "key": "night", "value": "" }],
         "changedAt": "2026-11-20T12:00:00+00:00", "changedBy": { "name": "ada" } });
     let done = ada.query(&set(), json!({ "input": input })).await["setIdlePolicy"].take();
-    assert_eq!(done, json!({ "idlePolicy": wanted, "userErrors": [] }));
-    assert_eq!(policy().await, wanted);
+    assert_eq!(done, json!({ "idlePolicy": expected_policy, "userErrors": [] }));
+    assert_eq!(policy().await, expected_policy);
 
     app.set_clock("2026-11-20T13:00:00Z");
     let done = ada.query(&set(), json!({ "input": { "mode": "OBSERVE" } })).await["setIdlePolicy"].take();

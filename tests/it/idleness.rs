@@ -6,7 +6,7 @@ use harness::{Member, ReportBuilder, STARTED_AT, TestApp, sample};
 use serde_json::{Value, json};
 
 use crate::{
-    life_cycle::{cluster, id_of, server_time, told},
+    life_cycle::{cluster, id_of, report_at, server_time},
     phrase::{ARGUMENTS, check_reason},
 };
 
@@ -36,18 +36,18 @@ struct Reporting<'a> {
 impl<'a> Reporting<'a> {
     /// Starts it with work.
     async fn new(app: &'a TestApp, member: &'a Member, name: &'static str) -> Self {
-        let number = member.reported(&told(name, 0, None, 2, 5).build()).await;
+        let number = member.reported(&report_at(name, 0, None, 2, 5).build()).await;
         Self { app, member, name, number }
     }
 
     /// Reports, and returns the desired state and the remaining keep-alive seconds of the response.
     async fn at(&self, at: i32, idle_since: Option<i32>) -> (String, f64) {
         self.app.set_clock(&server_time(at.into()));
-        let (status, answer) = self.member.report(&told(self.name, at, idle_since, 2, 5).build()).await;
+        let (status, answer) = self.member.report(&report_at(self.name, at, idle_since, 2, 5).build()).await;
         assert_eq!(status, 200, "{answer}");
-        let wanted = answer["desired_state"].as_str().unwrap();
-        assert_eq!(answer["stop_only_if_idle"], wanted == "stopped", "only idleness stops anything here");
-        (wanted.to_owned(), answer["keep_alive_seconds"].as_f64().unwrap())
+        let desired = answer["desired_state"].as_str().unwrap();
+        assert_eq!(answer["stop_only_if_idle"], desired == "stopped", "only idleness stops anything here");
+        (desired.to_owned(), answer["keep_alive_seconds"].as_f64().unwrap())
     }
 
     /// Reports idleness up to a time, often enough to stay known.
@@ -57,13 +57,13 @@ impl<'a> Reporting<'a> {
         }
     }
 
-    async fn says(&self, fields: &str) -> Value {
+    async fn query(&self, fields: &str) -> Value {
         cluster(self.member, self.number, fields).await
     }
 
     /// The scheduled stop and the time of the warning, in seconds after its start.
     async fn times(&self) -> (Option<i64>, Option<i64>) {
-        let found = self.says("shutdownAt idleWarnedAt").await;
+        let found = self.query("shutdownAt idleWarnedAt").await;
         let seconds = |field: &str| {
             let time = chrono::DateTime::parse_from_rfc3339(found[field].as_str()?).unwrap();
             Some(
@@ -102,17 +102,17 @@ async fn an_idle_cluster_is_marked_and_stopped_within_its_timeout_and_one_interv
         "reason": "no work for 605 seconds" });
     let expected =
         json!({ "state": "CLOSING", "desiredState": "STOPPED", "closeReason": null, "stopRequest": request });
-    assert_eq!(etl.says(fields).await, expected);
+    assert_eq!(etl.query(fields).await, expected);
     // The response was lost, and the request is repeated.
     assert_eq!(etl.at(646, Some(40)).await.0, STOPPED);
-    let (_, answer) = ada.report(&told("etl", 647, Some(40), 2, 5).build()).await;
+    let (_, answer) = ada.report(&report_at("etl", 647, Some(40), 2, 5).build()).await;
     let reason = "requested through Galvo by the idle policy: no work for 605 seconds";
     assert_eq!(answer["stop_reason"], reason);
     // It got work before it stopped, and continues.
     assert_eq!(etl.at(660, None).await.0, RUNNING);
     let expected =
         json!({ "state": "RUNNING", "desiredState": "RUNNING", "closeReason": null, "stopRequest": null });
-    assert_eq!(etl.says(fields).await, expected);
+    assert_eq!(etl.query(fields).await, expected);
     // The same if it is idle again in its next report, because it has not been idle for long.
     etl.stays_idle(705, 1_210, 661).await;
     assert_eq!(etl.times().await, (Some(1_261), None));
@@ -122,7 +122,7 @@ async fn an_idle_cluster_is_marked_and_stopped_within_its_timeout_and_one_interv
     assert_eq!(etl.at(1_276, Some(1_270)).await.0, RUNNING);
     let expected =
         json!({ "state": "IDLE", "desiredState": "RUNNING", "closeReason": null, "stopRequest": null });
-    assert_eq!(etl.says(fields).await, expected);
+    assert_eq!(etl.query(fields).await, expected);
     app.stop().await;
 }
 
@@ -153,9 +153,9 @@ async fn modes_tags_and_people_spare_idle_clusters() {
     let etl = Reporting::new(&app, &ada, "etl").await;
     let id = id_of(&ada, etl.number).await;
     let codes = async || {
-        let found = etl.says("runReasons { code detail confidence }").await;
-        let told = found["runReasons"].as_array().unwrap().clone();
-        let known = told.into_iter().filter(|reason| reason["confidence"] == "MEASURED");
+        let found = etl.query("runReasons { code detail confidence }").await;
+        let reasons = found["runReasons"].as_array().unwrap().clone();
+        let known = reasons.into_iter().filter(|reason| reason["confidence"] == "MEASURED");
         known.map(|reason| reason["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
     };
     // Without a policy.
@@ -217,13 +217,13 @@ async fn modes_tags_and_people_spare_idle_clusters() {
     // The account changes the policy before the scheduler stops.
     policy(&ada, json!({ "mode": "OBSERVE" })).await;
     assert_eq!(etl.at(4_331, Some(10)).await.0, RUNNING);
-    assert_eq!(etl.says("desiredState stopRequest { reason }").await["stopRequest"], Value::Null);
+    assert_eq!(etl.query("desiredState stopRequest { reason }").await["stopRequest"], Value::Null);
 
     // Neither the policy nor a keep-alive reverts a stop requested by a user.
     let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { state } } }";
     ada.query(stop, json!({ "id": id })).await;
     assert_eq!(keep(&ada, &id, 600).await["cluster"]["desiredState"], "STOPPED");
-    let (_, answer) = ada.report(&told("etl", 4_346, None, 2, 5).build()).await;
+    let (_, answer) = ada.report(&report_at("etl", 4_346, None, 2, 5).build()).await;
     assert_eq!((&answer["desired_state"], &answer["stop_only_if_idle"]), (&json!("stopped"), &json!(false)));
     app.stop().await;
 }
@@ -255,7 +255,7 @@ async fn idleness_counts_from_when_somebody_could_know_of_it() {
     // The first report arrives when it has been idle for more than an hour.
     let late = Reporting { app: &app, member: &ada, name: "late", number: 0 };
     assert_eq!(late.at(9_000, Some(10)).await.0, RUNNING);
-    let number = ada.reported(&told("late", 9_001, Some(10), 2, 5).build()).await;
+    let number = ada.reported(&report_at("late", 9_001, Some(10), 2, 5).build()).await;
     let late = Reporting { number, ..late };
     late.stays_idle(9_045, 9_600, 10).await;
     assert_eq!(late.times().await.0, Some(9_600));
@@ -276,7 +276,7 @@ async fn idleness_counts_from_when_somebody_could_know_of_it() {
 async fn keeping_a_cluster_has_its_bounds() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let number = ada.reported(&told("etl", 0, None, 2, 5).build()).await;
+    let number = ada.reported(&report_at("etl", 0, None, 2, 5).build()).await;
     let id = id_of(&ada, number).await;
     for (seconds, wrong) in [(-1, true), (0, false), (2_592_000, false), (2_592_001, true)] {
         let done = keep(&ada, &id, seconds).await;
@@ -284,20 +284,24 @@ async fn keeping_a_cluster_has_its_bounds() {
         assert_eq!(done["userErrors"], if wrong { errors } else { json!([]) }, "{seconds}");
     }
     let reader = ada.with_token(ada.token(&[Scope::Read, Scope::Ingest], None).await);
-    let asked = "mutation($id: ID!) { keepAlive(cluster: $id, seconds: 60) { userErrors { field } } }";
-    assert_eq!(reader.ask(asked, json!({ "id": id })).await["errors"][0]["extensions"]["code"], "FORBIDDEN");
-    ada.reported(&told("etl", 1, None, 2, 5).with("/final", true).build()).await;
+    let mutation = "mutation($id: ID!) { keepAlive(cluster: $id, seconds: 60) { userErrors { field } } }";
+    assert_eq!(
+        reader.ask(mutation, json!({ "id": id })).await["errors"][0]["extensions"]["code"],
+        "FORBIDDEN"
+    );
+    ada.reported(&report_at("etl", 1, None, 2, 5).with("/final", true).build()).await;
     let done = keep(&ada, &id, 60).await;
     assert_eq!(done["userErrors"], json!([{ "field": "cluster", "code": "ENDED", "message": "has closed" }]));
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_scheduler_with_a_timeout_of_its_own_says_so() {
+async fn a_scheduler_with_a_timeout_of_its_own_reports_it() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let own =
-        |at, idle_since| told("etl", at, idle_since, 2, 5).with("/cluster/idle_timeout_seconds", 1_200.0);
+    let own = |at, idle_since| {
+        report_at("etl", at, idle_since, 2, 5).with("/cluster/idle_timeout_seconds", 1_200.0)
+    };
     let number = ada.reported(&own(15, Some(10)).build()).await;
     let fields =
         "idleTimeoutSeconds shutdownAt runReasons { code detail since arguments { name number unit } }";
@@ -320,11 +324,11 @@ async fn a_scheduler_with_a_timeout_of_its_own_says_so() {
 }
 
 #[tokio::test]
-async fn why_a_cluster_is_there_is_told_as_far_as_it_is_known() {
+async fn why_a_cluster_is_there_is_returned_as_far_as_it_is_known() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let measured = |at: i32, idle: Option<i32>, tasks: i32, metrics: Value| -> ReportBuilder {
-        told("etl", at, idle, 3, tasks)
+        report_at("etl", at, idle, 3, tasks)
             .with("/samples", json!([sample(None, i64::from(at) * 1_000, metrics)]))
     };
     let client = json!([{ "id": "Client-1", "connected_at": STARTED_AT }]);
@@ -410,7 +414,7 @@ async fn what_is_done_about_idle_clusters_costs_nothing_while_there_is_nothing_t
         "{ viewer { account { clusters { nodes { state idleSeconds shutdownAt idleWarnedAt keptAliveUntil
         stopRequest { at by { name } } runReasons { code } } } } } }";
     for number in 0..30 {
-        ada.reported(&told(&format!("etl-{number}"), 0, Some(0), 2, 5).build()).await;
+        ada.reported(&report_at(&format!("etl-{number}"), 0, Some(0), 2, 5).build()).await;
     }
     let before = app.statements();
     let found = ada.query(list, json!({})).await;

@@ -79,8 +79,8 @@ async fn an_invitation_makes_a_member_once() {
     let membership = json!({ "slug": "team", "role": "MEMBER", "until": null, "isDefault": false });
     assert_eq!(accepted, json!({ "membership": membership, "userErrors": [] }));
     let there = app.bearer(ada.secret().to_owned(), Some("team"));
-    let told = there.query("{ viewer { account { slug } scopes } }", json!({})).await;
-    assert_eq!(told["viewer"], json!({ "account": { "slug": "team" }, "scopes": ["INGEST", "READ"] }));
+    let data = there.query("{ viewer { account { slug } scopes } }", json!({})).await;
+    assert_eq!(data["viewer"], json!({ "account": { "slug": "team" }, "scopes": ["INGEST", "READ"] }));
     for member in [&ada, &bob] {
         assert_eq!(accept(member, &secret).await, invalid(), "it was used");
     }

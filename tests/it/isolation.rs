@@ -27,8 +27,8 @@ use crate::sdl::{Sdl, path};
 
 /// Root fields that have a case in one of the tests
 /// `root_fields_answer_as_if_the_other_account_did_not_exist`,
-/// `what_people_write_and_decide_is_their_accounts_own`, `what_is_noticed_and_told_is_the_accounts_own`,
-/// `what_the_coiled_client_asks_of_another_account_is_not_there`,
+/// `what_people_write_and_decide_is_their_accounts_own`, `alert_rules_and_mutes_are_the_accounts_own`,
+/// `what_the_coiled_client_requests_of_another_account_is_not_there`,
 /// `a_user_learns_of_their_own_accounts_alone`, `whoever_watches_another_account_learns_nothing`, and, in
 /// `session.rs`, `a_user_lists_and_ends_single_sessions`, and in `saved_view.rs`,
 /// `views_of_another_account_do_not_exist`.
@@ -217,11 +217,11 @@ enum Guard {
     /// The same response for everybody.
     NoAccountData,
     /// A test below: for reports `a_report_reaches_its_own_account_only`, for the `coiled` client's
-    /// routes `the_coiled_client_is_told_of_its_own_account_only` and
-    /// `what_the_coiled_client_asks_of_another_account_is_not_there`, for tokens and sessions
+    /// routes `the_coiled_client_sees_its_own_account_only` and
+    /// `what_the_coiled_client_requests_of_another_account_is_not_there`, for tokens and sessions
     /// `tokens_and_sessions_are_of_their_own_account_and_user`, for the client's spans
     /// `spans_with_code_metrics_and_profiles_are_the_accounts_own`, and for exports
-    /// `exports_tell_of_their_own_account_only`. Those of pages are in `coiled_view.rs` and
+    /// `exports_contain_their_own_account_only`. Those of pages are in `coiled_view.rs` and
     /// `performance_report.rs`, and that of profiles is in `profile_file.rs`.
     Case,
 }
@@ -296,7 +296,7 @@ async fn every_root_field_node_and_route_has_a_case() {
 }
 
 #[tokio::test]
-async fn exports_tell_of_their_own_account_only() {
+async fn exports_contain_their_own_account_only() {
     let app = TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     Life::of(&app, &Walk::new(), &ada).await;
@@ -500,7 +500,7 @@ async fn a_report_reaches_its_own_account_only() {
 }
 
 #[tokio::test]
-async fn the_coiled_client_is_told_of_its_own_account_only() {
+async fn the_coiled_client_sees_its_own_account_only() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let reader = bob.with_token(bob.token(&[Scope::Read], None).await);
@@ -545,7 +545,7 @@ const ASKED_BY_COILED: [(&str, &str, &str); 16] = [
 ];
 
 #[tokio::test]
-async fn what_the_coiled_client_asks_of_another_account_is_not_there() {
+async fn what_the_coiled_client_requests_of_another_account_is_not_there() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let mut report = report();
@@ -636,8 +636,9 @@ async fn tokens_and_sessions_are_of_their_own_account_and_user() {
     // A scheduler's token belongs to the account of its exchange: neither the header nor a report opens
     // another.
     let exchange = async |member: &Member, account: &str| {
-        let asked = member.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-Account", account);
-        let answer = asked.json(&json!({})).send().await.unwrap();
+        let request =
+            member.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-Account", account);
+        let answer = request.json(&json!({})).send().await.unwrap();
         (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
     };
     let theirs = exchange(&bob, "ada").await;
@@ -649,8 +650,8 @@ async fn tokens_and_sessions_are_of_their_own_account_and_user() {
     assert_eq!(scheduler.report(&into_ada).await.1["code"], "ACCOUNT_MISMATCH");
     let lists = "{ viewer { account { schedulerTokens { totalCount nodes { identifier } } } } }";
     for (member, nodes) in [(&ada, json!([])), (&bob, json!([{ "identifier": own["identifier"] }]))] {
-        let told = member.query(lists, json!({})).await["viewer"]["account"]["schedulerTokens"].take();
-        assert_eq!(told["nodes"], nodes);
+        let token_list = member.query(lists, json!({})).await["viewer"]["account"]["schedulerTokens"].take();
+        assert_eq!(token_list["nodes"], nodes);
     }
     // A session is bound to its user, and a token activated in it never belongs to another's account.
     let (of_ada, of_bob) = (app.browser(&ada).await, app.browser(&bob).await);
@@ -660,9 +661,9 @@ async fn tokens_and_sessions_are_of_their_own_account_and_user() {
         assert_eq!(session["username"], name);
     }
     assert_ne!(of_ada.csrf().await, of_bob.csrf().await);
-    let asked = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
-    let asked = asked.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap();
-    let identifier = asked.json::<Value>().await.unwrap()["identifier"].as_str().unwrap().to_owned();
+    let request = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let response = request.header("content-type", "application/x-www-form-urlencoded").send().await.unwrap();
+    let identifier = response.json::<Value>().await.unwrap()["identifier"].as_str().unwrap().to_owned();
     let page = of_bob.open(&format!("/activate-token?id={identifier}")).await;
     assert!(page.html.contains("<option value=\"bob\">") && !page.html.contains("ada"), "{}", page.html);
     let csrf = of_bob.csrf().await;
@@ -694,17 +695,18 @@ async fn spans_with_code_metrics_and_profiles_are_the_accounts_own() {
     let span = uuid(30);
     for (slug, status) in [("ada", 404), ("bob", 404)] {
         let path = format!("/api/v2/analytics/{slug}/cluster/{number}/span/{span}");
-        let told =
+        let response =
             bob.request(Method::POST, &path).json(&json!({ "start": 1, "stop": 2 })).send().await.unwrap();
-        assert_eq!(told.status(), status, "{slug}");
+        assert_eq!(response.status(), status, "{slug}");
         let nobodys = format!("/api/v2/analytics/{slug}/cluster/{}/span/{span}", number + bobs);
         let of_nobody =
             bob.request(Method::POST, &nobodys).json(&json!({ "start": 1, "stop": 2 })).send().await;
-        assert_eq!(told.text().await.unwrap(), of_nobody.unwrap().text().await.unwrap());
+        assert_eq!(response.text().await.unwrap(), of_nobody.unwrap().text().await.unwrap());
     }
     let path = format!("/api/v2/analytics/bob/cluster/{bobs}/span/{span}");
-    let told = bob.request(Method::POST, &path).json(&json!({ "start": 1, "stop": 2 })).send().await.unwrap();
-    assert_eq!(told.status(), 200);
+    let response =
+        bob.request(Method::POST, &path).json(&json!({ "start": 1, "stop": 2 })).send().await.unwrap();
+    assert_eq!(response.status(), 200);
     let query =
         "{ viewer { account { clusters { nodes { fineMetrics(unit: \"seconds\") { total } profile { samples }
         spans { nodes { tag clientStartedAt code { snippet { text } } } } } } } } }";
@@ -736,7 +738,7 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
         errorGroups(types: [\"ZeroDivisionError\"]) { totalCount nodes { trend { occurrences } } }
         events(clusters: $filter) { totalCount nodes { data } }
         logs(clusters: $filter, match: $match) { totalCount nodes { message } } } } }";
-    let ask = async |member: &Member, variables: Value| {
+    let get_lists = async |member: &Member, variables: Value| {
         member.query(query, variables).await["viewer"]["account"].as_object().unwrap().clone()
     };
     let length =
@@ -746,10 +748,10 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
         json!({ "filter": { "states": ["STARTING", "RUNNING"] } }),
         json!({ "filter": { "search": "etl" }, "match": "a" }),
     ] {
-        let of_ada = ask(&ada, variables.clone()).await;
+        let of_ada = get_lists(&ada, variables.clone()).await;
         assert_eq!(of_ada.len(), 7);
         assert!(of_ada.values().all(|list| length(list) == 1), "{variables}: {of_ada:?}");
-        let of_bob = ask(&bob, variables.clone()).await;
+        let of_bob = get_lists(&bob, variables.clone()).await;
         for (field, list) in &of_bob {
             let none = if list.is_array() { json!([]) } else { json!({ "totalCount": 0, "nodes": [] }) };
             assert_eq!(list, &none, "{field} {variables}");
@@ -757,12 +759,12 @@ async fn lists_of_an_account_hold_its_own_rows_only() {
     }
     // The same identifiers at the same times in the other account are separate rows, and change nothing
     // here.
-    let before = ask(&ada, json!({})).await;
+    let before = get_lists(&ada, json!({})).await;
     let mut other = full.clone();
     (other["events"][0]["data"], other["logs"][0]["message"]) = (json!("bob's"), json!("bob's"));
     bob.reported(&other).await;
-    assert_eq!(ask(&ada, json!({})).await, before);
-    let of_bob = ask(&bob, json!({})).await;
+    assert_eq!(get_lists(&ada, json!({})).await, before);
+    let of_bob = get_lists(&bob, json!({})).await;
     assert!(of_bob.values().all(|list| length(list) == 1), "{of_bob:?}");
     assert_eq!(of_bob["events"]["nodes"], json!([{ "data": "bob's" }]));
     assert_eq!(of_bob["logs"]["nodes"], json!([{ "message": "bob's" }]));
@@ -984,7 +986,7 @@ async fn a_user_learns_of_their_own_accounts_alone() {
     let app = TestApp::start_with(|serve| serve.jwt = Some(shared_jwt_config())).await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     app.link("bob", "1").await;
-    let jwt = |asked: Option<&str>| app.bearer(SigningKey::Shared.sign(None, &claims("1")), asked);
+    let jwt = |account: Option<&str>| app.bearer(SigningKey::Shared.sign(None, &claims("1")), account);
     let same = |theirs: Value, nobodys: Value, what: &str| {
         assert_eq!(theirs.to_string(), nobodys.to_string(), "{what}");
     };
@@ -1031,8 +1033,8 @@ async fn a_user_learns_of_their_own_accounts_alone() {
         "setDefaultAccount",
     );
     let memberships = "{ viewer { memberships { slug } } }";
-    let told = jwt(None).query(memberships, json!({})).await;
-    assert_eq!(told, json!({ "viewer": { "memberships": [{ "slug": "bob" }] } }));
+    let response = jwt(None).query(memberships, json!({})).await;
+    assert_eq!(response, json!({ "viewer": { "memberships": [{ "slug": "bob" }] } }));
     for member in [jwt(Some("ada")), app.bearer(bob.secret().to_owned(), Some("ada"))] {
         let nobodys = app.bearer(member.secret().to_owned(), Some("nobody"));
         for (method, path) in [
@@ -1130,7 +1132,7 @@ async fn analyses_see_the_accounts_own_work_alone() {
 }
 
 #[tokio::test]
-async fn what_is_noticed_and_told_is_the_accounts_own() {
+async fn alert_rules_and_mutes_are_the_accounts_own() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     // The same cluster in both accounts. One of them has an alert rule and a mute.
@@ -1204,7 +1206,7 @@ async fn what_is_noticed_and_told_is_the_accounts_own() {
 }
 
 #[tokio::test]
-async fn without_a_token_nothing_is_told() {
+async fn without_a_token_nothing_is_returned() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     ada.reported(&report()).await;

@@ -228,13 +228,13 @@ async fn what_is_not_as_it_should_be_is_refused() {
         assert_eq!(app.bearer(token, None).status().await, refused(), "{what}");
     }
     // All rejections have the same response.
-    let ask = async |token: &str| {
-        let ask = app.bearer(token.to_owned(), None).request(Method::POST, "/graphql");
-        ask.json(&json!({ "query": WHO })).send().await.unwrap().text().await.unwrap()
+    let text = async |token: &str| {
+        let request = app.bearer(token.to_owned(), None).request(Method::POST, "/graphql");
+        request.json(&json!({ "query": WHO })).send().await.unwrap().text().await.unwrap()
     };
     let none = forged(&json!({ "alg": "none", "typ": "JWT" }), &good, b"");
-    assert_eq!(ask(&none).await, ask("nobody-x").await);
-    assert_eq!(ask(&SigningKey::OtherRsa.sign(Some("rsa"), &good)).await, ask("nobody-x").await);
+    assert_eq!(text(&none).await, text("nobody-x").await);
+    assert_eq!(text(&SigningKey::OtherRsa.sign(Some("rsa"), &good)).await, text("nobody-x").await);
 
     let token = rsa(&good);
     let post = || app.anonymous(Method::POST, "/graphql").json(&json!({ "query": WHO }));
@@ -285,12 +285,12 @@ async fn keys_are_rotated_while_the_server_runs() {
     let status =
         async |key: SigningKey, id: &str| app.bearer(key.sign(Some(id), &claims("1")), None).status().await;
     assert_eq!(status(SigningKey::Rsa, "1").await, fine());
-    assert_eq!(server.asked(), 1, "at the start");
+    assert_eq!(server.request_count(), 1, "at the start");
     // A new key is fetched when a token first names it. The old one is valid while the issuer publishes
     // it.
     server.answer(200, key_set(&[(SigningKey::Rsa, "1"), (SigningKey::OtherRsa, "2")]).to_string());
     assert_eq!(status(SigningKey::OtherRsa, "2").await, fine());
-    assert_eq!((status(SigningKey::Rsa, "1").await, server.asked()), (fine(), 2));
+    assert_eq!((status(SigningKey::Rsa, "1").await, server.request_count()), (fine(), 2));
     server.answer(200, key_set(&[(SigningKey::OtherRsa, "2")]).to_string());
     assert_eq!(status(SigningKey::Ec, "3").await, refused(), "looked for, and not found");
     assert_eq!(
@@ -306,9 +306,9 @@ async fn keys_are_rotated_while_the_server_runs() {
         (200, json!({ "keys": [], "more": "x".repeat(300_000) }).to_string()),
     ] {
         server.answer(code, body);
-        let asked = server.asked();
+        let fetches_before = server.request_count();
         assert_eq!(status(SigningKey::Rsa, "1").await, refused(), "{code}");
-        assert_eq!(server.asked(), asked + 1, "{code}");
+        assert_eq!(server.request_count(), fetches_before + 1, "{code}");
         assert_eq!(status(SigningKey::OtherRsa, "2").await, fine(), "{code}");
     }
     // A readable key set without keys invalidates all of them.
@@ -319,7 +319,7 @@ async fn keys_are_rotated_while_the_server_runs() {
 }
 
 #[tokio::test]
-async fn an_unknown_key_is_asked_for_once_by_however_many() {
+async fn an_unknown_key_is_fetched_once_for_any_number_of_requests() {
     let server = KeyServer::start(&key_set(&[])).await;
     let mut config = with_keys_of(&server);
     config.jwks_timing.min_refresh_interval = Duration::from_mins(5);
@@ -328,8 +328,8 @@ async fn an_unknown_key_is_asked_for_once_by_however_many() {
     app.link("ada", "1").await;
     server.answer(200, key_set(&[(SigningKey::Ed, "1")]).to_string());
     let jwt = app.bearer(SigningKey::Ed.sign(Some("1"), &claims("1")), None);
-    // A busy machine has no connection to the database for all of them in time, and says so.
-    let asked = || async {
+    // A busy machine has no connection to the database for all of them in time, and responds with 503.
+    let final_status = || async {
         loop {
             let status = jwt.status().await;
             if status.0 != 503 {
@@ -337,13 +337,13 @@ async fn an_unknown_key_is_asked_for_once_by_however_many() {
             }
         }
     };
-    let all = futures::future::join_all((0..40).map(|_| asked())).await;
+    let all = futures::future::join_all((0..40).map(|_| final_status())).await;
     assert!(all.iter().all(|status| *status == fine()), "{all:?}");
-    assert_eq!(server.asked(), 2, "at the start, and once");
+    assert_eq!(server.request_count(), 2, "at the start, and once");
     for id in ["2", "3", "4"] {
         assert_eq!(app.bearer(SigningKey::Ed.sign(Some(id), &claims("1")), None).status().await, refused());
     }
-    assert_eq!(server.asked(), 2, "not again so soon");
+    assert_eq!(server.request_count(), 2, "not again so soon");
     app.stop().await;
 }
 
@@ -375,7 +375,7 @@ async fn a_key_that_was_withdrawn_is_forgotten_by_and_by() {
 }
 
 #[tokio::test]
-async fn claims_say_in_which_accounts_and_as_what() {
+async fn claims_name_the_accounts_and_the_role() {
     let mut config = shared_jwt_config();
     config.claims.user = "/user/id".parse().unwrap();
     config.claims.accounts = Some("accounts".parse().unwrap());
@@ -388,15 +388,15 @@ async fn claims_say_in_which_accounts_and_as_what() {
         app.join("ada", account, Role::Owner, None).await;
     }
     app.link("ada", "1").await;
-    let jwt = |accounts: Value, roles: Value, asked: Option<&str>| {
+    let jwt = |accounts: Value, roles: Value, requested_account: Option<&str>| {
         let mut claims = claims("somebody else");
         claims["user"] = json!({ "id": "1" });
         claims["accounts"] = accounts;
         claims["realm_access"] = json!({ "roles": roles });
-        app.bearer(SigningKey::Shared.sign(None, &claims), asked)
+        app.bearer(SigningKey::Shared.sign(None, &claims), requested_account)
     };
     let all = &["INGEST", "READ", "ADMIN"][..];
-    for (accounts, roles, asked, answer) in [
+    for (accounts, roles, requested_account, answer) in [
         (json!("lab"), json!(["owner"]), None, Some(("lab", all))),
         (json!(["lab", "ada"]), json!(["staff", "galvo:admin"]), None, Some(("ada", all))),
         (json!(["lab", "ada"]), json!(["viewer", "member"]), Some("lab"), Some(("lab", &all[..2]))),
@@ -410,25 +410,26 @@ async fn claims_say_in_which_accounts_and_as_what() {
         (json!("lab"), json!(["staff"]), None, None),
         (json!("lab"), json!(null), None, None),
     ] {
-        let jwt = jwt(accounts.clone(), roles.clone(), asked);
+        let jwt = jwt(accounts.clone(), roles.clone(), requested_account);
         match answer {
             Some((account, scopes)) => {
                 assert_eq!(who(&jwt).await, is("ada", account, scopes), "{accounts} {roles}");
             }
-            None => assert_eq!(jwt.status().await, no_account(), "{accounts} {roles} {asked:?}"),
+            None => assert_eq!(jwt.status().await, no_account(), "{accounts} {roles} {requested_account:?}"),
         }
     }
     // A rejection looks the same whether the account exists or not.
-    let body = async |asked: &str| {
-        let ask = jwt(json!(["lab"]), json!("owner"), Some(asked)).request(Method::POST, "/graphql");
-        ask.json(&json!({ "query": WHO })).send().await.unwrap().text().await.unwrap()
+    let body = async |slug: &str| {
+        let request = jwt(json!(["lab"]), json!("owner"), Some(slug)).request(Method::POST, "/graphql");
+        request.json(&json!({ "query": WHO })).send().await.unwrap().text().await.unwrap()
     };
     assert_eq!(body("secret").await, body("nowhere").await);
     // Of the user's accounts, only those named in the claims are listed.
     let memberships = "{ viewer { memberships { slug isDefault } } }";
-    let told = jwt(json!(["lab", "ada"]), json!("owner"), Some("lab")).query(memberships, json!({})).await;
+    let response =
+        jwt(json!(["lab", "ada"]), json!("owner"), Some("lab")).query(memberships, json!({})).await;
     let expected = json!([{ "slug": "ada", "isDefault": true }, { "slug": "lab", "isDefault": false }]);
-    assert_eq!(told["viewer"]["memberships"], expected);
+    assert_eq!(response["viewer"]["memberships"], expected);
     app.stop().await;
 }
 
@@ -443,9 +444,9 @@ async fn whom_the_issuer_sends_becomes_a_member_once() {
     let app = start(config).await;
     let owner = app.account("team").await;
     app.account("other").await;
-    let jwt = |subject: &str, called: &str, asked: Option<&str>| {
+    let jwt = |subject: &str, called: &str, requested_account: Option<&str>| {
         let claims = with(claims(subject), "preferred_username", json!(called));
-        app.bearer(SigningKey::Shared.sign(None, &claims), asked)
+        app.bearer(SigningKey::Shared.sign(None, &claims), requested_account)
     };
     // Several simultaneous requests create one user. A name that is taken or reserved is not used.
     let newcomer = jwt("1", "Team", None);
@@ -456,8 +457,8 @@ async fn whom_the_issuer_sends_becomes_a_member_once() {
     assert_eq!(found, is(&name, "team", &["INGEST", "READ"]));
     assert!(name.starts_with("team-") && name.len() == "team-".len() + 6, "{name}");
     let members = "{ viewer { account { members { totalCount nodes { role user { id name } } } } } }";
-    let told = owner.query(members, json!({})).await["viewer"]["account"]["members"].take();
-    assert_eq!(told["totalCount"], 2);
+    let page = owner.query(members, json!({})).await["viewer"]["account"]["members"].take();
+    assert_eq!(page["totalCount"], 2);
     // A user who requests another account does not get access to it, even on the first sign-in.
     for subject in ["1", "2"] {
         assert_eq!(jwt(subject, "eve", Some("other")).status().await, no_account());
@@ -466,7 +467,7 @@ async fn whom_the_issuer_sends_becomes_a_member_once() {
     assert_eq!(owner.query(members, json!({})).await["viewer"]["account"]["members"]["totalCount"], 2);
     // The issuer does not restore a removed member; members can.
     let user =
-        told["nodes"].as_array().unwrap().iter().find(|node| node["user"]["name"] == name.as_str()).unwrap();
+        page["nodes"].as_array().unwrap().iter().find(|node| node["user"]["name"] == name.as_str()).unwrap();
     let remove = "mutation($user: ID!) { removeMember(user: $user) { userErrors { code } } }";
     owner.query(remove, json!({ "user": user["user"]["id"] })).await;
     for _ in 0..2 {
@@ -487,22 +488,22 @@ async fn what_the_issuer_may_make_of_somebody_is_bounded() {
     let app = start(config).await;
     let owner = app.account("team").await;
     app.account("lab").await;
-    let jwt = |subject: &str, role: &str, accounts: Value, asked: Option<&str>| {
+    let jwt = |subject: &str, role: &str, accounts: Value, requested_account: Option<&str>| {
         let claims = with(with(claims(subject), "role", json!(role)), "accounts", accounts);
-        app.bearer(SigningKey::Shared.sign(None, &claims), asked)
+        app.bearer(SigningKey::Shared.sign(None, &claims), requested_account)
     };
     let both = json!(["team", "lab"]);
-    for (subject, role, asked, account, stored, scopes) in [
+    for (subject, role, requested_account, account, stored, scopes) in [
         ("1", "owner", None, "team", "MEMBER", &["INGEST", "READ"][..]),
         ("2", "viewer", None, "team", "VIEWER", &["READ"]),
         ("3", "member", Some("lab"), "lab", "MEMBER", &["INGEST", "READ"]),
     ] {
-        let jwt = jwt(subject, role, both.clone(), asked);
+        let jwt = jwt(subject, role, both.clone(), requested_account);
         let query = "{ viewer { account { slug } scopes memberships { slug role } } }";
-        let told = jwt.query(query, json!({})).await["viewer"].take();
+        let viewer = jwt.query(query, json!({})).await["viewer"].take();
         let expected = json!({ "account": { "slug": account }, "scopes": scopes,
             "memberships": [{ "slug": account, "role": stored }] });
-        assert_eq!(told, expected, "{subject}");
+        assert_eq!(viewer, expected, "{subject}");
     }
     // A role claimed later limits a token's scopes, and does not change the stored role.
     assert_eq!(who(&jwt("1", "viewer", both.clone(), None)).await["scopes"], json!(["READ"]));

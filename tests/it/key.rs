@@ -547,9 +547,9 @@ async fn a_key_that_rows_need_is_named_when_the_store_does_not_know_it() {
         command.env("GALVO_SECRET_KEY", other.reveal());
         command
     };
-    let told = command(&["doctor"]).output().await.unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    let line = told.lines().find(|line| line.contains(" keys ")).unwrap_or_else(|| panic!("{told}"));
+    let output = command(&["doctor"]).output().await.unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let line = output.lines().find(|line| line.contains(" keys ")).unwrap_or_else(|| panic!("{output}"));
     assert!(line.starts_with("failed ") && line.contains(&format!("{id} with 2 rows")), "{line}");
 
     // The first start detects it while checking all rows, and the second one immediately.

@@ -21,7 +21,13 @@ pub(crate) fn scheduler_time(seconds: i64) -> String {
 
 /// A scheduler's report this many seconds after its start: the start of idleness, the number of workers
 /// that joined, and the number of tasks. Its sequence is the time.
-pub(crate) fn told(name: &str, at: i32, idle_since: Option<i32>, workers: i32, tasks: i32) -> ReportBuilder {
+pub(crate) fn report_at(
+    name: &str,
+    at: i32,
+    idle_since: Option<i32>,
+    workers: i32,
+    tasks: i32,
+) -> ReportBuilder {
     let idle = idle_since.map(|since| STARTED_AT + f64::from(since));
     ReportBuilder::new(name, at.into())
         .with("/sent_at", STARTED_AT + f64::from(at))
@@ -91,9 +97,9 @@ async fn play(app: &TestApp, member: &Member, name: &str, history: Vec<Moment>) 
             assert_eq!(&found[field], value, "{name} at {at}: {field}");
         }
         assert_eq!(found["now"].is_object(), here, "{name} at {at}");
-        for asked in STATES {
-            let expected = if asked == state { name } else { "" };
-            assert_eq!(in_states(member, &[asked]).await, expected, "{name} at {at}: {asked}");
+        for filter in STATES {
+            let expected = if filter == state { name } else { "" };
+            assert_eq!(in_states(member, &[filter]).await, expected, "{name} at {at}: {filter}");
         }
     }
 }
@@ -102,7 +108,7 @@ async fn play(app: &TestApp, member: &Member, name: &str, history: Vec<Moment>) 
 async fn histories_have_the_states_worked_out_by_hand() {
     use Step::{Jobs, Report, Stop};
     let app = TestApp::start().await;
-    let report = |at, idle_since, workers, tasks| Report(told("etl", at, idle_since, workers, tasks));
+    let report = |at, idle_since, workers, tasks| Report(report_at("etl", at, idle_since, workers, tasks));
     let worked = vec![
         (0, report(0, Some(0), 0, 0), "STARTING", 0.0, None),
         (15, report(15, None, 0, 5), "STARTING", 0.0, None),
@@ -117,13 +123,13 @@ async fn histories_have_the_states_worked_out_by_hand() {
         (215, report(215, Some(210), 2, 9), "IDLE", 5.0, None),
         (216, Stop, "CLOSING", 5.0, None),
         (230, report(230, Some(210), 2, 9), "CLOSING", 20.0, None),
-        (231, Report(closing(told("etl", 231, Some(210), 2, 9), 231)), "CLOSED", 21.0, Some(231)),
+        (231, Report(closing(report_at("etl", 231, Some(210), 2, 9), 231)), "CLOSED", 21.0, Some(231)),
         (9_000, Jobs, "CLOSED", 21.0, Some(231)),
     ];
     let ada = app.account("ada").await;
     play(&app, &ada, "etl", worked).await;
 
-    let report = |at, idle_since, workers| Report(told("unused", at, idle_since, workers, 0));
+    let report = |at, idle_since, workers| Report(report_at("unused", at, idle_since, workers, 0));
     let unused = vec![
         (9_000, report(0, Some(0), 0), "STARTING", 0.0, None),
         (9_020, report(20, Some(0), 4), "STARTING", 20.0, None),
@@ -134,20 +140,20 @@ async fn histories_have_the_states_worked_out_by_hand() {
         // A delayed old report shows that the cluster is alive, and adds no data.
         (9_700, report(20, Some(0), 4), "IDLE", 600.0, None),
         (9_760, Jobs, "LOST", 600.0, Some(600)),
-        (9_761, Report(closing(told("unused", 700, Some(0), 4, 0), 700)), "CLOSED", 700.0, Some(700)),
+        (9_761, Report(closing(report_at("unused", 700, Some(0), 4, 0), 700)), "CLOSED", 700.0, Some(700)),
     ];
     play(&app, &app.account("bob").await, "unused", unused).await;
 
     // A cluster with a long interval may be silent for longer, and one with a short interval at least
     // half a minute.
-    let seldom = |at| Report(told("seldom", at, None, 2, 5).with("/interval_seconds", 60.0));
+    let seldom = |at| Report(report_at("seldom", at, None, 2, 5).with("/interval_seconds", 60.0));
     let history = vec![
         (20_000, seldom(0), "RUNNING", 0.0, None),
         (20_180, Jobs, "RUNNING", 0.0, None),
         (20_181, Jobs, "LOST", 0.0, Some(0)),
     ];
     play(&app, &app.account("eve").await, "seldom", history).await;
-    let often = |at| Report(told("often", at, None, 2, 5).with("/interval_seconds", 0.5));
+    let often = |at| Report(report_at("often", at, None, 2, 5).with("/interval_seconds", 0.5));
     let history = vec![
         (30_000, often(0), "RUNNING", 0.0, None),
         (30_030, Jobs, "RUNNING", 0.0, None),
@@ -162,18 +168,18 @@ async fn clusters_are_found_by_any_of_their_states() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     for report in [
-        told("lost", 1, Some(0), 2, 5).with("/cluster/started_at", STARTED_AT - 6.0),
-        told("closed", 2, None, 2, 5).with("/cluster/started_at", STARTED_AT - 5.0).with("/final", true),
+        report_at("lost", 1, Some(0), 2, 5).with("/cluster/started_at", STARTED_AT - 6.0),
+        report_at("closed", 2, None, 2, 5).with("/cluster/started_at", STARTED_AT - 5.0).with("/final", true),
     ] {
         ada.reported(&report.build()).await;
     }
     app.set_clock(&server_time(60));
     app.run_jobs().await;
     for report in [
-        told("closing", 60, None, 2, 5).with("/cluster/started_at", STARTED_AT - 4.0),
-        told("idle", 60, Some(50), 2, 5).with("/cluster/started_at", STARTED_AT - 3.0),
-        told("running", 60, None, 2, 5).with("/cluster/started_at", STARTED_AT - 2.0),
-        told("starting", 60, Some(0), 2, 0).with("/cluster/started_at", STARTED_AT - 1.0),
+        report_at("closing", 60, None, 2, 5).with("/cluster/started_at", STARTED_AT - 4.0),
+        report_at("idle", 60, Some(50), 2, 5).with("/cluster/started_at", STARTED_AT - 3.0),
+        report_at("running", 60, None, 2, 5).with("/cluster/started_at", STARTED_AT - 2.0),
+        report_at("starting", 60, Some(0), 2, 0).with("/cluster/started_at", STARTED_AT - 1.0),
     ] {
         let number = ada.reported(&report.build()).await;
         if in_states(&ada, &["CLOSING"]).await.is_empty() {
@@ -206,7 +212,7 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
     let mut running = computation(2, &[]);
     (running["state"], running["stopped_at"]) = (json!("running"), Value::Null);
     running["started_at"] = json!(STARTED_AT + 2.0);
-    let report = told("etl", 30, None, 2, 5)
+    let report = report_at("etl", 30, None, 2, 5)
         .with("/computations", json!([computation(1, &[]), running]))
         .with("/usage", json!([harness::usage(11, 4)]));
     let number = ada.reported(&report.build()).await;
@@ -253,7 +259,7 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
     assert_eq!(count().await, 1);
 
     // It returns, and does not report its computations, because they have not changed.
-    ada.reported(&told("etl", 86_400, None, 2, 5).build()).await;
+    ada.reported(&report_at("etl", 86_400, None, 2, 5).build()).await;
     let back = cluster(&ada, number, fields).await;
     assert_eq!((back["state"].as_str(), back["endedAt"].as_str()), (Some("RUNNING"), None));
     assert_eq!(computations(&back), computations(&before));
@@ -262,15 +268,17 @@ async fn a_lost_cluster_stops_counting_and_its_work_is_lost() {
 }
 
 #[tokio::test]
-async fn what_was_running_when_a_cluster_closed_without_telling_is_lost() {
+async fn what_was_running_when_a_cluster_closed_without_reporting_it_is_lost() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let mut running = computation(2, &[]);
     (running["state"], running["stopped_at"]) = (json!("running"), Value::Null);
     running["started_at"] = json!(STARTED_AT + 2.0);
-    let computing = |at: i32| told("etl", at, None, 2, 5).with("/computations", json!([running]));
+    let computing = |at: i32| report_at("etl", at, None, 2, 5).with("/computations", json!([running]));
     let number = ada
-        .reported(&told("etl", 5, None, 2, 5).with("/computations", json!([computation(1, &[])])).build())
+        .reported(
+            &report_at("etl", 5, None, 2, 5).with("/computations", json!([computation(1, &[])])).build(),
+        )
         .await;
     ada.reported(&computing(10).build()).await;
     let fields = "answers { finished { verdict headline } } computations { nodes { daskId state endedAt } }";
@@ -283,7 +291,7 @@ async fn what_was_running_when_a_cluster_closed_without_telling_is_lost() {
     let lost = json!({ "daskId": uuid(2), "state": "LOST", "endedAt": scheduler_time(60) });
     let unknown = json!({ "verdict": "BAD", "headline": "Whether the last computation finished is not known, since \
         its cluster closed without reporting it; 1 of 2 did." });
-    ada.reported(&closing(told("etl", 61, None, 0, 5), 60).build()).await;
+    ada.reported(&closing(report_at("etl", 61, None, 0, 5), 60).build()).await;
     assert_eq!(second(number).await, (lost.clone(), unknown.clone()));
     // A report that was in flight and claims that it ran adds nothing; one with the computation's end
     // does.
@@ -291,17 +299,18 @@ async fn what_was_running_when_a_cluster_closed_without_telling_is_lost() {
     assert_eq!(second(number).await, (lost, unknown));
     let mut finished = running.clone();
     (finished["state"], finished["stopped_at"]) = (json!("finished"), json!(STARTED_AT + 50.0));
-    ada.reported(&told("etl", 55, None, 2, 5).with("/computations", json!([finished])).build()).await;
-    let told_now = json!({ "daskId": uuid(2), "state": "FINISHED", "endedAt": scheduler_time(50) });
+    ada.reported(&report_at("etl", 55, None, 2, 5).with("/computations", json!([finished])).build()).await;
+    let finished_now = json!({ "daskId": uuid(2), "state": "FINISHED", "endedAt": scheduler_time(50) });
     let good = json!({ "verdict": "GOOD", "headline": "All 2 computations finished." });
-    assert_eq!(second(number).await, (told_now, good));
+    assert_eq!(second(number).await, (finished_now, good));
 
     // A cluster that was not closed after all continues its computation.
-    let number =
-        ada.reported(&told("back", 10, None, 2, 5).with("/computations", json!([running])).build()).await;
-    ada.reported(&closing(told("back", 61, None, 0, 5), 60).build()).await;
+    let number = ada
+        .reported(&report_at("back", 10, None, 2, 5).with("/computations", json!([running])).build())
+        .await;
+    ada.reported(&closing(report_at("back", 61, None, 0, 5), 60).build()).await;
     assert_eq!(second(number).await.0["state"], "LOST");
-    ada.reported(&told("back", 90, None, 2, 5).build()).await;
+    ada.reported(&report_at("back", 90, None, 2, 5).build()).await;
     let goes_on = json!({ "daskId": uuid(2), "state": "RUNNING", "endedAt": null });
     assert_eq!(second(number).await.0, goes_on);
     app.stop().await;
@@ -311,7 +320,7 @@ async fn what_was_running_when_a_cluster_closed_without_telling_is_lost() {
 async fn a_server_that_has_just_started_gives_clusters_up_later() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let number = ada.reported(&told("etl", 0, None, 2, 5).build()).await;
+    let number = ada.reported(&report_at("etl", 0, None, 2, 5).build()).await;
     app.set_clock(&server_time(1_000));
     let other =
         TestApp::start_beside(&app, galvo::key_ring::KeySource::Ring(galvo::encryption::Keys::generate()))
@@ -330,7 +339,7 @@ async fn two_servers_lose_a_cluster_once() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     for number in 0..20 {
-        ada.reported(&told(&format!("etl-{number}"), 0, None, 2, 5).build()).await;
+        ada.reported(&report_at(&format!("etl-{number}"), 0, None, 2, 5).build()).await;
     }
     let keys = || galvo::key_ring::KeySource::Ring(galvo::encryption::Keys::generate());
     let other = TestApp::start_beside(&app, keys()).await;
@@ -343,10 +352,10 @@ async fn two_servers_lose_a_cluster_once() {
 }
 
 #[tokio::test]
-async fn who_stops_a_cluster_and_why_is_kept_and_told() {
+async fn who_stops_a_cluster_and_why_is_stored_and_returned() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let number = ada.reported(&told("etl", 0, None, 2, 5).build()).await;
+    let number = ada.reported(&report_at("etl", 0, None, 2, 5).build()).await;
     let id = id_of(&ada, number).await;
     let fields = "state desiredState stopRequest { at origin reason by { name } } shutdownAt runReasons { code since }";
     let wish = format!(
@@ -354,30 +363,30 @@ async fn who_stops_a_cluster_and_why_is_kept_and_told() {
          setDesiredState(cluster: $id, state: $state, reason: $reason) {{ cluster {{ {fields} }} }} }}"
     );
     app.set_clock(&server_time(10));
-    let asked = async |state: &str, reason: Value| {
+    let set_state = async |state: &str, reason: Value| {
         let variables = json!({ "id": id, "state": state, "reason": reason });
         ada.query(&wish, variables).await["setDesiredState"]["cluster"].take()
     };
-    let stopped = asked("STOPPED", json!("  too dear ")).await;
+    let stopped = set_state("STOPPED", json!("  too dear ")).await;
     let request =
         json!({ "at": server_time(10), "origin": "USER", "reason": "too dear", "by": { "name": "ada" } });
     let mut expected = json!({ "state": "CLOSING", "desiredState": "STOPPED", "stopRequest": request,
         "shutdownAt": server_time(15),
         "runReasons": [{ "code": "STOPPING", "since": server_time(10) }, { "code": "PROCESSING", "since": null }] });
     assert_eq!(stopped, expected);
-    let (_, answer) = ada.report(&told("etl", 15, None, 2, 5).build()).await;
+    let (_, answer) = ada.report(&report_at("etl", 15, None, 2, 5).build()).await;
     assert_eq!(answer["desired_state"], "stopped");
     assert_eq!(answer["stop_reason"], "requested through Galvo by ada: too dear");
     assert_eq!(answer["stop_only_if_idle"], false);
 
-    let taken_back = asked("RUNNING", Value::Null).await;
+    let taken_back = set_state("RUNNING", Value::Null).await;
     assert_eq!(taken_back["stopRequest"], Value::Null);
     assert_eq!(taken_back["state"], "RUNNING");
-    let (_, answer) = ada.report(&told("etl", 16, None, 2, 5).build()).await;
+    let (_, answer) = ada.report(&report_at("etl", 16, None, 2, 5).build()).await;
     assert_eq!((&answer["desired_state"], &answer["stop_reason"]), (&json!("running"), &Value::Null));
 
-    asked("STOPPED", json!("too dear")).await;
-    let last = closing(told("etl", 17, None, 2, 5), 17)
+    set_state("STOPPED", json!("too dear")).await;
+    let last = closing(report_at("etl", 17, None, 2, 5), 17)
         .with("/cluster/close_reason", "requested through Galvo by ada: too dear");
     ada.reported(&last.build()).await;
     let closed = cluster(&ada, number, &format!("{fields} closeReason")).await;
@@ -404,10 +413,10 @@ async fn who_stops_a_cluster_and_why_is_kept_and_told() {
 async fn operators_list_and_stop_clusters() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    let first = ada.reported(&told("one", 0, None, 2, 5).with("/cluster/name", "etl\n2").build()).await;
+    let first = ada.reported(&report_at("one", 0, None, 2, 5).with("/cluster/name", "etl\n2").build()).await;
     app.set_clock(&server_time(1));
-    let second = ada.reported(&closing(told("two", 1, None, 2, 5), 1).build()).await;
-    bob.reported(&told("three", 1, None, 2, 5).build()).await;
+    let second = ada.reported(&closing(report_at("two", 1, None, 2, 5), 1).build()).await;
+    bob.reported(&report_at("three", 1, None, 2, 5).build()).await;
     let run = async |arguments: &[&str]| {
         let common = ["--database-url", app.database.url(), "--log", "error"];
         Program::run(&[&["cluster"][..], arguments, &common].concat()).await
@@ -426,7 +435,7 @@ async fn operators_list_and_stop_clusters() {
     let request = cluster(&ada, first, "stopRequest { origin reason by { name } }").await;
     let expected = json!({ "origin": "OPERATOR", "reason": "maintenance", "by": null });
     assert_eq!(request["stopRequest"], expected);
-    let (_, answer) = ada.report(&told("one", 15, None, 2, 5).build()).await;
+    let (_, answer) = ada.report(&report_at("one", 15, None, 2, 5).build()).await;
     assert_eq!(answer["stop_reason"], "requested through Galvo by an operator: maintenance");
 
     for (arguments, status, error) in [
@@ -448,7 +457,7 @@ async fn operators_list_and_stop_clusters() {
 async fn a_page_of_clusters_in_a_state_reads_those_of_one_status() {
     let app = TestApp::start_on_one_machine().await;
     let ada = app.account("ada").await;
-    ada.reported(&told("etl", 0, Some(0), 2, 5).build()).await;
+    ada.reported(&report_at("etl", 0, Some(0), 2, 5).build()).await;
     let connection = app.database.connection().await;
     connection.execute_unprepared("ANALYZE").await.unwrap();
     let query = "query($states: [ClusterState!]) { viewer { account { clusters(filter: { states: $states }) { nodes { schedulerId } } } } }";

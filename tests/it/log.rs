@@ -97,9 +97,9 @@ async fn lines_are_listed_in_the_order_they_were_written_and_filtered() {
 async fn a_search_reads_a_bounded_number_of_lines_and_goes_on() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let wanted = [3, 1_200, 1_201, 2_400];
+    let matching = [3, 1_200, 1_201, 2_400];
     let lines: Vec<Value> = (0..2_500)
-        .map(|n| log_line(n, &if wanted.contains(&n) { format!("needle {n}") } else { format!("hay {n}") }))
+        .map(|n| log_line(n, &if matching.contains(&n) { format!("needle {n}") } else { format!("hay {n}") }))
         .collect();
     ada.reported(&ReportBuilder::new("Scheduler-1", 1).with("/logs", lines).build()).await;
     let search = async |page: Value| {

@@ -84,15 +84,15 @@ async fn a_second_server_of_an_sqlite_file_does_not_start() {
     let (status, output, errors) = Program::run(&serve).await;
     assert_eq!((status, output.as_str()), (Some(1), ""), "{errors}");
     let path = machine.path("galvo.db").canonicalize().unwrap();
-    let said = format!("another server uses {} (process {}): stop it", path.display(), machine.process());
-    assert!(errors.contains(&said), "{errors}");
+    let expected = format!("another server uses {} (process {}): stop it", path.display(), machine.process());
+    assert!(errors.contains(&expected), "{errors}");
     // The same file by another name.
     std::os::unix::fs::symlink(&path, machine.path("other.db")).unwrap();
     let other = format!("sqlite://{}", machine.path("other.db").display());
     let (status, _, errors) =
         Program::run(&["serve", "--database-url", &other, "--listen", "127.0.0.1:0"]).await;
     assert_eq!(status, Some(1), "{errors}");
-    assert!(errors.contains(&said), "{errors}");
+    assert!(errors.contains(&expected), "{errors}");
     // Commands work while the server runs.
     let (status, _, errors) = Program::run(&["account", "create", "team", "--database-url", &url]).await;
     assert_eq!(status, Some(0), "{errors}");
@@ -153,7 +153,7 @@ async fn few_file_descriptors_make_few_connections() {
 }
 
 #[tokio::test]
-async fn what_the_system_lacks_is_told_once_a_minute() {
+async fn what_the_system_lacks_is_logged_once_a_minute() {
     let machine = Machine::new();
     let server = machine.serve("").await;
     let process = machine.process();
@@ -168,8 +168,8 @@ async fn what_the_system_lacks_is_told_once_a_minute() {
     waiting.write_all(HEALTH.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let log = machine.log();
-    let told = log.lines().filter(|line| line.contains("failed to accept connections")).count();
-    assert_eq!(told, 1, "{log}");
+    let logged = log.lines().filter(|line| line.contains("failed to accept connections")).count();
+    assert_eq!(logged, 1, "{log}");
     limit(1_000).await;
     let mut answer = String::new();
     timeout(Duration::from_secs(20), waiting.read_to_string(&mut answer)).await.unwrap().unwrap();
@@ -178,7 +178,7 @@ async fn what_the_system_lacks_is_told_once_a_minute() {
 }
 
 #[tokio::test]
-async fn a_key_file_that_others_may_read_is_told() {
+async fn a_key_file_that_others_may_read_is_reported() {
     let machine = Machine::new();
     assert_eq!(machine.serve("").await.terminate().await, Some(0));
     assert_eq!(machine.log(), "");

@@ -25,8 +25,8 @@ async fn world() -> TestApp {
     app
 }
 
-fn jwt(app: &TestApp, asked: Option<&str>) -> Member {
-    app.bearer(SigningKey::Shared.sign(None, &claims("1")), asked)
+fn jwt(app: &TestApp, account: Option<&str>) -> Member {
+    app.bearer(SigningKey::Shared.sign(None, &claims("1")), account)
 }
 
 fn no_account() -> (u16, String) {
@@ -40,26 +40,26 @@ async fn get(member: &Member, path: &str) -> Value {
 #[tokio::test]
 async fn a_user_opens_the_account_that_is_named_or_the_default_one() {
     let app = world().await;
-    let slug = async |asked: Option<&str>| {
-        let told = jwt(&app, asked).query(MEMBERSHIPS, json!({})).await;
-        told["viewer"]["account"]["slug"].as_str().unwrap().to_owned()
+    let slug = async |account: Option<&str>| {
+        let data = jwt(&app, account).query(MEMBERSHIPS, json!({})).await;
+        data["viewer"]["account"]["slug"].as_str().unwrap().to_owned()
     };
     // The first account while no default is set.
     assert_eq!(slug(None).await, "ada");
-    for asked in ["lab", "team", "ada"] {
-        assert_eq!(slug(Some(asked)).await, asked);
+    for account in ["lab", "team", "ada"] {
+        assert_eq!(slug(Some(account)).await, account);
     }
-    for asked in ["other", "nowhere", "", "Not a slug", "ada,lab"] {
-        assert_eq!(jwt(&app, Some(asked)).status().await, no_account(), "{asked}");
+    for account in ["other", "nowhere", "", "Not a slug", "ada,lab"] {
+        assert_eq!(jwt(&app, Some(account)).status().await, no_account(), "{account}");
     }
     let membership = |slug: &str, role: &str, default: bool| json!({ "slug": slug, "name": slug, "role": role, "isDefault": default });
-    let told = jwt(&app, Some("lab")).query(MEMBERSHIPS, json!({})).await;
+    let data = jwt(&app, Some("lab")).query(MEMBERSHIPS, json!({})).await;
     let expected = [
         membership("ada", "OWNER", true),
         membership("lab", "MEMBER", false),
         membership("team", "GUEST", false),
     ];
-    assert_eq!(told["viewer"]["memberships"], json!(expected));
+    assert_eq!(data["viewer"]["memberships"], json!(expected));
 
     let set = jwt(&app, None).query(SET_DEFAULT, json!({ "slug": "team" })).await;
     let expected = json!([{ "slug": "team", "isDefault": true }, { "slug": "ada", "isDefault": false },
@@ -71,13 +71,13 @@ async fn a_user_opens_the_account_that_is_named_or_the_default_one() {
     let account = |slug: &str| json!({ "slug": slug, "name": slug });
     let me = get(&jwt(&app, Some("lab")), "/api/v2/user/me").await;
     assert_eq!(me, json!({ "username": "ada", "default_account": account("team") }));
-    let told = get(&jwt(&app, None), "/api/v2/user/me/memberships").await;
+    let memberships = get(&jwt(&app, None), "/api/v2/user/me/memberships").await;
     let expected = json!([
         { "account": account("team"), "is_admin": false, "is_default_account": true },
         { "account": account("ada"), "is_admin": true, "is_default_account": false },
         { "account": account("lab"), "is_admin": false, "is_default_account": false },
     ]);
-    assert_eq!(told, expected);
+    assert_eq!(memberships, expected);
     // A default account applies while the user is a member of it.
     app.set_clock("2026-11-20T12:04:00Z");
     assert_eq!(slug(None).await, "ada");
@@ -95,25 +95,25 @@ async fn a_user_opens_the_account_that_is_named_or_the_default_one() {
 }
 
 #[tokio::test]
-async fn a_token_opens_its_own_account_and_tells_of_no_other() {
+async fn a_token_opens_its_own_account_and_reveals_no_other() {
     let app = world().await;
     let jwt = jwt(&app, Some("lab"));
     jwt.query(SET_DEFAULT, json!({ "slug": "team" })).await;
     // An admin may create tokens for others; their other accounts must stay hidden from the admin.
     let token = app.token_of("ada", "lab", &[Scope::Ingest, Scope::Read]).await;
-    let bearer = |asked: Option<&str>| app.bearer(token.clone(), asked);
+    let bearer = |account: Option<&str>| app.bearer(token.clone(), account);
     assert_eq!(bearer(Some("lab")).status().await, (200, String::new()));
-    for asked in ["ada", "team", "other", "nowhere", ""] {
-        assert_eq!(bearer(Some(asked)).status().await, no_account(), "{asked}");
+    for account in ["ada", "team", "other", "nowhere", ""] {
+        assert_eq!(bearer(Some(account)).status().await, no_account(), "{account}");
     }
-    let told = bearer(None).query(MEMBERSHIPS, json!({})).await;
+    let data = bearer(None).query(MEMBERSHIPS, json!({})).await;
     let only = json!([{ "slug": "lab", "name": "lab", "role": "MEMBER", "isDefault": true }]);
-    assert_eq!(told["viewer"], json!({ "account": { "slug": "lab" }, "memberships": only }));
+    assert_eq!(data["viewer"], json!({ "account": { "slug": "lab" }, "memberships": only }));
     let account = json!({ "slug": "lab", "name": "lab" });
     let me = get(&bearer(None), "/api/v2/user/me").await;
     assert_eq!(me, json!({ "username": "ada", "default_account": account }));
-    let told = get(&bearer(None), "/api/v2/user/me/memberships").await;
-    assert_eq!(told, json!([{ "account": account, "is_admin": false, "is_default_account": true }]));
+    let memberships = get(&bearer(None), "/api/v2/user/me/memberships").await;
+    assert_eq!(memberships, json!([{ "account": account, "is_admin": false, "is_default_account": true }]));
     for slug in ["lab", "team"] {
         let answer = bearer(None).ask(SET_DEFAULT, json!({ "slug": slug })).await;
         assert_eq!(answer["errors"][0]["extensions"]["code"], "FORBIDDEN", "{slug}: {answer}");
@@ -124,8 +124,8 @@ async fn a_token_opens_its_own_account_and_tells_of_no_other() {
     let narrow = app.bearer(SigningKey::Shared.sign(None, &narrow), None);
     assert_eq!(narrow.status().await, (200, String::new()));
     // As a guest of the default account it has all scopes of the role; as an owner it does not.
-    let code = async |asked: &str| {
-        let narrow = app.bearer(narrow.secret().to_owned(), Some(asked));
+    let code = async |account: &str| {
+        let narrow = app.bearer(narrow.secret().to_owned(), Some(account));
         let answer = narrow.ask(SET_DEFAULT, json!({ "slug": "ada" })).await;
         answer["errors"][0]["extensions"]["code"].clone()
     };

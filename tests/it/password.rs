@@ -325,10 +325,11 @@ async fn passwords_cookies_and_tokens_are_in_no_log_and_no_file() {
     let change =
         [("csrf", csrf.as_str()), ("old", "first secret password"), ("new", "second secret password")];
     assert_eq!(browser.submit("/password", &change).await.status, StatusCode::OK);
-    let asked = server.client().post(server.url("/api/v1/api-tokens-no-user/"));
-    let asked = asked.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body("label=laptop");
-    let asked: serde_json::Value = asked.send().await.unwrap().json().await.unwrap();
-    let (identifier, token) = (asked["identifier"].as_str().unwrap(), asked["token"].as_str().unwrap());
+    let request = server.client().post(server.url("/api/v1/api-tokens-no-user/"));
+    let request =
+        request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body("label=laptop");
+    let body: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
+    let (identifier, token) = (body["identifier"].as_str().unwrap(), body["token"].as_str().unwrap());
     let me =
         async || server.client().get(server.url("/api/v2/user/me")).bearer_auth(token).send().await.unwrap();
     assert_eq!(me().await.status(), StatusCode::UNAUTHORIZED);

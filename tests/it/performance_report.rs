@@ -292,7 +292,7 @@ async fn reports_are_kept_as_long_as_profiles() {
 }
 
 #[tokio::test]
-async fn a_report_is_framed_by_a_page_that_says_whose_it_is() {
+async fn a_report_is_framed_by_a_page_that_names_its_owner() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let name = "<b>\u{202e}lmth.html";
@@ -371,15 +371,15 @@ async fn the_content_of_a_report_is_for_a_frame_alone() {
     let place = format!("/reports/{id}?account=ada");
     assert_eq!((page.status.as_u16(), page.location.as_deref()), (303, Some(place.as_str())));
     for purpose in ["embed", "object", "frame", "empty", "script", "image", "IFRAME", ""] {
-        let asked = browser.request(Method::GET, &content).header("Sec-Fetch-Dest", purpose);
-        let page = browser.take(asked).await;
+        let request = browser.request(Method::GET, &content).header("Sec-Fetch-Dest", purpose);
+        let page = browser.take(request).await;
         assert_eq!(page.status.as_u16(), 403, "{purpose}");
         assert!(!page.html.contains("recipe") && page.html.contains("only in the frame of its page"));
     }
     // A report that loads itself again is of another origin.
     for (site, status) in [("same-origin", 200), ("cross-site", 403), ("same-site", 403), ("none", 403)] {
-        let asked = browser.request(Method::GET, &content).header("Sec-Fetch-Dest", "iframe");
-        let page = browser.take(asked.header("Sec-Fetch-Site", site)).await;
+        let request = browser.request(Method::GET, &content).header("Sec-Fetch-Dest", "iframe");
+        let page = browser.take(request.header("Sec-Fetch-Site", site)).await;
         assert_eq!(page.status.as_u16(), status, "{site}");
     }
     // A browser without fetch metadata would show the content by itself, and the page explains this.
@@ -419,12 +419,12 @@ async fn contents_have_an_origin_of_their_own_where_there_is_one() {
     assert!(link.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)), "{link}");
     // There is no cookie on that origin.
     let stranger = Browser::new(&app);
-    let ask = |browser: &Browser, path: &str, purpose: &str| {
+    let frame_request = |browser: &Browser, path: &str, purpose: &str| {
         let request = browser.request(Method::GET, path).header(header::HOST, "reports.localhost:8");
         request.header("Sec-Fetch-Dest", purpose.to_owned())
     };
     let content = format!("/reports/{id}/content?link={link}");
-    let shown = stranger.take(ask(&stranger, &content, "iframe")).await;
+    let shown = stranger.take(frame_request(&stranger, &content, "iframe")).await;
     assert_eq!((shown.status.as_u16(), report_in(&shown)), (200, HTML.to_owned()));
     assert!(directives(&shown).contains(&"frame-ancestors http://127.0.0.1:7"), "{:?}", directives(&shown));
     // The link is valid for this report, in a frame, at this origin, unmodified, and during the session.
@@ -444,7 +444,7 @@ async fn contents_have_an_origin_of_their_own_where_there_is_one() {
         ("/metrics".to_owned(), "empty", 404),
         ("/".to_owned(), "document", 404),
     ] {
-        let answer = browser.take(ask(&browser, &path, purpose)).await;
+        let answer = browser.take(frame_request(&browser, &path, purpose)).await;
         assert_eq!(answer.status.as_u16(), status, "{path} {purpose}: {}", answer.html);
         assert!(!answer.html.contains("recipe"), "{path}");
     }
@@ -458,18 +458,18 @@ async fn contents_have_an_origin_of_their_own_where_there_is_one() {
     assert_eq!(show(&bob, &id).await.status(), 404);
     app.set_clock("2026-11-20T12:01:01Z");
     assert_eq!(
-        stranger.take(ask(&stranger, &content, "iframe")).await.status.as_u16(),
+        stranger.take(frame_request(&stranger, &content, "iframe")).await.status.as_u16(),
         403,
         "a minute is over"
     );
     let page = open(&browser, &format!("/reports/{id}?account=ada")).await;
     let link = source(&page).split_once("?link=").unwrap().1.to_owned();
     let content = format!("/reports/{id}/content?link={link}");
-    assert_eq!(stranger.take(ask(&stranger, &content, "iframe")).await.status.as_u16(), 200);
+    assert_eq!(stranger.take(frame_request(&stranger, &content, "iframe")).await.status.as_u16(), 200);
     let csrf = browser.csrf().await;
     browser.submit_from("http://127.0.0.1:7", "/sign-out", &[("csrf", &csrf)]).await;
     assert_eq!(
-        stranger.take(ask(&stranger, &content, "iframe")).await.status.as_u16(),
+        stranger.take(frame_request(&stranger, &content, "iframe")).await.status.as_u16(),
         401,
         "who had it is gone"
     );

@@ -10,7 +10,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn every_answer_tells_browsers_to_do_nothing_with_it() {
+async fn every_answer_forbids_browsers_to_embed_or_run_it() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let openapi = serde_json::to_value(galvo::http::openapi()).unwrap();
@@ -53,7 +53,7 @@ async fn every_answer_tells_browsers_to_do_nothing_with_it() {
 }
 
 #[tokio::test]
-async fn pages_of_named_sites_may_ask_and_no_others() {
+async fn pages_of_named_sites_may_send_requests_and_no_others() {
     let perimeter = NetworkConfig {
         cors_origins: vec!["https://dash.example.com".parse().unwrap()],
         ..NetworkConfig::default()
@@ -71,17 +71,17 @@ async fn pages_of_named_sites_may_ask_and_no_others() {
             .header("Access-Control-Request-Headers", "authorization,content-type");
         let response = preflight.send().await.unwrap();
         assert_eq!(response.status(), 200);
-        let told = header(response.headers(), "access-control-allow-origin");
-        assert_eq!(told, if allowed { origin } else { "" });
+        let allowed_origin = header(response.headers(), "access-control-allow-origin");
+        assert_eq!(allowed_origin, if allowed { origin } else { "" });
         assert!(header(response.headers(), "vary").to_lowercase().contains("origin"), "{origin}");
         assert!(header(response.headers(), "access-control-allow-headers").contains("authorization"));
         assert_eq!(header(response.headers(), "access-control-allow-credentials"), "");
 
-        let ask = ada.request(Method::POST, "/graphql").header("Origin", origin);
-        let response = ask.json(&json!({ "query": "{ __typename }" })).send().await.unwrap();
+        let request = ada.request(Method::POST, "/graphql").header("Origin", origin);
+        let response = request.json(&json!({ "query": "{ __typename }" })).send().await.unwrap();
         assert_eq!(response.status(), 200);
-        let told = header(response.headers(), "access-control-allow-origin");
-        assert_eq!(told, if allowed { origin } else { "" });
+        let allowed_origin = header(response.headers(), "access-control-allow-origin");
+        assert_eq!(allowed_origin, if allowed { origin } else { "" });
         let exposed = header(response.headers(), "access-control-expose-headers").to_lowercase();
         assert!(exposed.contains("ratelimit") && exposed.contains("retry-after"), "{exposed}");
     }
@@ -89,7 +89,7 @@ async fn pages_of_named_sites_may_ask_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_minute_is_told_with_every_answer() {
+async fn what_is_left_of_a_minute_is_returned_with_every_answer() {
     let app = TestApp::start_with(|serve| {
         serve.query_cost_per_minute = 600_000;
         serve.network.query_cost_per_minute_of_address = 700_000;
@@ -98,12 +98,12 @@ async fn what_is_left_of_a_minute_is_told_with_every_answer() {
     })
     .await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
-    let ask = async |member: &harness::Member, query: &str| {
+    let send_query = async |member: &harness::Member, query: &str| {
         let request = member.request(Method::POST, "/graphql").json(&json!({ "query": query }));
         let response = request.send().await.unwrap();
         (response.status().as_u16(), response.headers().clone())
     };
-    let (status, headers) = ask(&ada, "{ viewer { scopes } }").await;
+    let (status, headers) = send_query(&ada, "{ viewer { scopes } }").await;
     assert_eq!(status, 200);
     assert_eq!(
         header(&headers, "ratelimit-policy"),
@@ -120,14 +120,14 @@ async fn what_is_left_of_a_minute_is_told_with_every_answer() {
     let much = "{ viewer { account { clusters(first: 100) { nodes { computations(first: 100) { nodes {
         id a: id b: id c: id d: id e: id f: id g: id h: id i: id j: id k: id l: id m: id n: id o: id p: id q: id
         r: id s: id t: id u: id v: id w: id x: id y: id z: id aa: id ab: id ac: id ad: id ae: id af: id } } } } } } }";
-    assert_eq!(ask(&ada, much).await.0, 200);
-    let (status, headers) = ask(&ada, much).await;
+    assert_eq!(send_query(&ada, much).await.0, 200);
+    let (status, headers) = send_query(&ada, much).await;
     assert_eq!(status, 429, "{headers:?}");
     assert!((1..=60).contains(&header(&headers, "retry-after").parse::<u64>().unwrap()), "{headers:?}");
     assert!(left(&headers, 0) < 400_000);
-    assert_eq!(ask(&bob, "{ viewer { scopes } }").await.0, 200, "the address has some left");
-    assert_eq!(ask(&bob, much).await.0, 200);
-    let (status, headers) = ask(&bob, much).await;
+    assert_eq!(send_query(&bob, "{ viewer { scopes } }").await.0, 200, "the address has some left");
+    assert_eq!(send_query(&bob, much).await.0, 200);
+    let (status, headers) = send_query(&bob, much).await;
     assert_eq!(status, 429, "with a token that has more: {headers:?}");
     // Rate limit headers are only sent to authenticated clients.
     let stranger = app.anonymous(Method::POST, "/graphql").json(&json!({ "query": "{ __typename }" }));
@@ -174,7 +174,7 @@ async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
     let fields = [("username", "ada"), ("password", "password of ada")];
     browser.submit_from("http://galvo.example", "/sign-in", &fields).await;
     assert!(browser.cookie("galvo_session").is_some());
-    let ask = async |host: &str, method: &str, path: &str| {
+    let send = async |host: &str, method: &str, path: &str| {
         let request = browser.request(method.parse().unwrap(), path).header("Host", host);
         let answer = request.header("Accept", "text/html, */*;q=0.1").send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
@@ -200,7 +200,7 @@ async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
     ];
     for path in pages {
         for host in ["evil.example", "galvo.example.evil.example", "galvo", "evil.example:8000"] {
-            let (status, text) = ask(host, "GET", path).await;
+            let (status, text) = send(host, "GET", path).await;
             assert_eq!(status, 421, "{host} {path}: {text}");
             assert!(
                 text.contains("GALVO_PUBLIC_URL") && text.contains("GALVO_HOSTS"),
@@ -215,12 +215,12 @@ async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
             "192.0.2.7",
             "[::1]:8000",
         ] {
-            assert_ne!(ask(host, "GET", path).await.0, 421, "{host} {path}");
+            assert_ne!(send(host, "GET", path).await.0, 421, "{host} {path}");
         }
     }
-    let (_, text) = ask("evil.example", "GET", "/api/v1/session").await;
-    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(told["code"], "UNKNOWN_HOST");
+    let (_, text) = send("evil.example", "GET", "/api/v1/session").await;
+    let problem: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(problem["code"], "UNKNOWN_HOST");
     for path in
         ["/sign-in", "/sign-in/link", "/sign-in/invitation", "/sign-out", "/password", "/activate-token"]
     {
@@ -229,7 +229,7 @@ async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
         assert_eq!(request.send().await.unwrap().status(), 421, "{path}");
     }
     // The value of Host is not included in pages.
-    let (_, text) = ask("<b>evil", "GET", "/").await;
+    let (_, text) = send("<b>evil", "GET", "/").await;
     assert!(!text.contains("<b>"), "{text}");
     // Probes, the plugin and clients with a token may use any host name, such as a Kubernetes service.
     let strange = async |request: reqwest::RequestBuilder| {
@@ -243,9 +243,9 @@ async fn pages_cookies_and_metrics_are_there_under_known_names_alone() {
     let query = json!({ "query": "{ __typename }" });
     assert_eq!(strange(ada.request(Method::POST, "/graphql").json(&query)).await, 200);
     assert_eq!(strange(ada.request(Method::GET, "/api/v2/user/me")).await, 200);
-    let asks = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
-    let asks = asks.header("Content-Type", "application/x-www-form-urlencoded").body("label=laptop");
-    assert_eq!(strange(asks).await, 201);
+    let request = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+    let request = request.header("Content-Type", "application/x-www-form-urlencoded").body("label=laptop");
+    assert_eq!(strange(request).await, 201);
     app.stop().await;
 }
 
@@ -288,28 +288,28 @@ async fn a_proxy_that_is_not_named_is_noticed_once() {
         let mut command = Program::command(&[&arguments[..], more].concat());
         command.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
         let output = command.output().await.unwrap();
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let found = told["checks"].as_array().unwrap().iter().find(|finding| finding["check"] == "proxies");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = report["checks"].as_array().unwrap().iter().find(|finding| finding["check"] == "proxies");
         found.map(|finding| format!("{}: {}", finding["message"], finding["advice"]))
     };
     let server = serve(&[]).await;
-    let ask = async |server: &Program| {
+    let request_health = async |server: &Program| {
         let request = server.client().get(server.url("/healthz")).header("X-Forwarded-For", "203.0.113.9");
         assert_eq!(request.send().await.unwrap().status(), 200);
     };
     assert_eq!(examined(&server, &[]).await, None);
     for _ in 0..3 {
-        ask(&server).await;
+        request_health(&server).await;
     }
     let found = examined(&server, &[]).await.unwrap();
     assert!(found.contains("3 requests came through an untrusted proxy"), "{found}");
     assert!(found.contains("GALVO_TRUSTED_PROXIES"), "{found}");
     server.terminate().await;
-    let told = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(told.matches("GALVO_TRUSTED_PROXIES=127.0.0.1").count(), 1, "{told}");
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(logged.matches("GALVO_TRUSTED_PROXIES=127.0.0.1").count(), 1, "{logged}");
     let trusting = ["--trusted-proxies", "127.0.0.1"];
     let server = serve(&trusting).await;
-    ask(&server).await;
+    request_health(&server).await;
     assert_eq!(examined(&server, &trusting).await, None);
     server.terminate().await;
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "");

@@ -142,7 +142,7 @@ const STOOD_IN_FOR: Placements = Placements {
           AND oid NOT IN (SELECT name FROM stand_in.placed) ORDER BY 1",
 };
 
-const ASKED: Placements = Placements {
+const OF_CITUS: Placements = Placements {
     everywhere: "SELECT table_name::text FROM citus_tables WHERE citus_table_type = 'reference' ORDER BY 1",
     spread_by: "SELECT DISTINCT distribution_column FROM citus_tables WHERE citus_table_type <> 'reference'",
     groups: "SELECT count(DISTINCT colocation_id)::text FROM citus_tables WHERE citus_table_type <> 'reference'",
@@ -166,7 +166,8 @@ async fn every_table_is_placed_with_its_account_or_everywhere() {
         stand_in(&connection).await;
     }
     Store::migrate(&database.store_url()).await.unwrap();
-    let Placements { everywhere, spread_by, groups, nowhere } = if is_citus { ASKED } else { STOOD_IN_FOR };
+    let Placements { everywhere, spread_by, groups, nowhere } =
+        if is_citus { OF_CITUS } else { STOOD_IN_FOR };
     assert_eq!(texts(&connection, everywhere).await, EVERYWHERE);
     assert_eq!(texts(&connection, spread_by).await, ["account_id"]);
     assert_eq!(texts(&connection, groups).await, ["1"]);
@@ -340,8 +341,8 @@ async fn a_statement_about_an_account_names_it_for_each_table() {
             assert_eq!(count, &json!(i64::from(passes)), "{list} {filter}");
             if filter["ids"] == json!([]) && ["flags", "errorGroups"].contains(&field) {
                 let read = [r#"FROM "cluster_flags""#, r#"FROM "error_groups""#];
-                let asked = statements.iter().any(|sql| read.iter().any(|read| sql.contains(read)));
-                assert!(!asked, "{list} {filter}: nothing has to be asked");
+                let is_read = statements.iter().any(|sql| read.iter().any(|read| sql.contains(read)));
+                assert!(!is_read, "{list} {filter}: no statement is needed");
             }
             for sql in statements {
                 let lacking = without_account(&sql, &spread);

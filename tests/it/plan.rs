@@ -190,9 +190,9 @@ async fn a_page_by_offset_counts_what_lies_in_front_in_an_index() {
         ("&user=ada", "clusters_user_idx"),
     ] {
         let path = format!("/api/v2/analytics/ada/clusters/list?limit=100&offset=5850{which}");
-        let ask =
+        let request =
             async || ada.request(Method::GET, &path).send().await.unwrap().json::<Value>().await.unwrap();
-        let (page, statements) = statements_of(ask()).await;
+        let (page, statements) = statements_of(request()).await;
         assert_eq!(page.as_array().unwrap().len(), 100, "{page}");
         assert_eq!(page[0]["scheduler_id"], format!("Scheduler-{}", CLUSTERS - 1 - 5_850));
         let statement = statements.iter().find(|sql| sql.contains("OFFSET")).unwrap();
@@ -408,7 +408,7 @@ async fn what_is_read_by_time_is_a_range_of_an_index() {
 
 /// Each in its own cluster, for which no index is usable with a list of alternatives.
 #[tokio::test]
-async fn what_is_asked_of_many_clusters_is_looked_up_in_each() {
+async fn what_is_queried_of_many_clusters_is_looked_up_in_each() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     for cluster in 0..3_u32 {

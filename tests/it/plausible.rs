@@ -377,14 +377,14 @@ async fn an_hour_holds_no_more_than_the_threads_of_its_cluster() {
             .with("/usage", json!([usage(10, 4), hour]))
             .build()
     };
-    for (scheduler, told, stored, cut) in [
+    for (scheduler, sent, stored, cut) in [
         ("Scheduler-1", 14_400.0, 14_400.0, Value::Null),
         // Sums of floating-point numbers.
         ("Scheduler-2", 14_400.5, 14_400.5, Value::Null),
         ("Scheduler-3", 14_500.0, 14_400.0, json!(["usage.thread_seconds"])),
         ("Scheduler-4", 3.6e9, 14_400.0, json!(["usage.thread_seconds"])),
     ] {
-        let (_, answer) = ada.report(&report(scheduler, told)).await;
+        let (_, answer) = ada.report(&report(scheduler, sent)).await;
         assert_eq!(answer["cut"], cut, "{scheduler}");
         let nodes =
             ada.query("{ viewer { account { clusters { nodes { id schedulerId } } } } }", json!({})).await;

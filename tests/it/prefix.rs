@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use galvo::config::OidcConfig;
-use harness::{Browser, Heard, Member, Page, Prefix, PrefixProxy, ReportBuilder, Socket, TestApp};
+use harness::{Browser, Incoming, Member, Page, Prefix, PrefixProxy, ReportBuilder, Socket, TestApp};
 use reqwest::{Method, StatusCode, Url, header};
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ impl Site {
     }
 
     async fn stop(self) {
-        assert_eq!(self.proxy.outside(), Vec::<String>::new(), "asked for outside of the path");
+        assert_eq!(self.proxy.outside(), Vec::<String>::new(), "requested outside of the path");
         self.app.stop().await;
     }
 }
@@ -195,14 +195,14 @@ async fn nothing_leads_out_of_the_path() {
         let site = Site::start(prefix).await;
         let number = site.ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
         let report = site.ada.stored_report("public", "report.html", "<title>Dask</title>").await;
-        let asked = site.app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
-        let asked = asked
+        let request = site.app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
+        let response = request
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body("label=laptop")
             .send()
             .await
             .unwrap();
-        let identifier = asked.json::<Value>().await.unwrap()["identifier"].as_str().unwrap().to_owned();
+        let identifier = response.json::<Value>().await.unwrap()["identifier"].as_str().unwrap().to_owned();
         // Pages that only programs link to, and invalid addresses.
         let unlinked = [
             String::new(),
@@ -321,7 +321,7 @@ fn addresses<'a>(site: &Site, value: &'a Value) -> Vec<&'a str> {
 }
 
 #[tokio::test]
-async fn programs_are_told_addresses_below_the_path() {
+async fn programs_receive_addresses_below_the_path() {
     for prefix in [Prefix::Stripped, Prefix::Kept] {
         let site = Site::start(prefix).await;
         let ada = &site.ada;
@@ -348,7 +348,7 @@ async fn programs_are_told_addresses_below_the_path() {
             ada.request(Method::GET, "/api/v1/api-tokens/").send().await.unwrap().json().await.unwrap();
         assert_eq!(tokens["next"], format!("{PATH}/api/v1/api-tokens/?page=2"));
         // No other response to the published client contains an outside address.
-        let mut asked = 0;
+        let mut answered = 0;
         for (path, methods) in described["paths"].as_object().unwrap() {
             let path = path.replace("{workspace}", "ada").replace("{id}", &number.to_string());
             let path = path.replace("{name}", "Scheduler-1");
@@ -367,10 +367,10 @@ async fn programs_are_told_addresses_below_the_path() {
                         "{path}: {address} in {answer}"
                     );
                 }
-                asked += 1;
+                answered += 1;
             }
         }
-        assert!(asked > 15, "only {asked} routes answered");
+        assert!(answered > 15, "only {answered} routes answered");
         // Beside the prefix nothing is served, whether the proxy removes it or not.
         let there = |path: &str| site.app.anonymous(Method::GET, path).send();
         assert_eq!(there("/tools/galvo/healthz").await.unwrap().status(), 200);
@@ -390,9 +390,9 @@ async fn live_data_comes_below_the_path() {
         let protocol = [("Sec-WebSocket-Protocol", "graphql-transport-ws")];
         let mut socket = Socket::open(&address, &protocol).await.unwrap();
         let payload = json!({ "Authorization": format!("Bearer {}", site.ada.secret()) });
-        socket.say(&json!({ "type": "connection_init", "payload": payload })).await;
-        assert_eq!(socket.hear().await, Heard::Message(json!({ "type": "connection_ack" })));
-        socket.ask("1", "{ viewer { user { name } } }", json!({})).await;
+        socket.send_message(&json!({ "type": "connection_init", "payload": payload })).await;
+        assert_eq!(socket.receive().await, Incoming::Message(json!({ "type": "connection_ack" })));
+        socket.subscribe("1", "{ viewer { user { name } } }", json!({})).await;
         let answer = socket.message().await;
         assert_eq!(answer["payload"]["data"], json!({ "viewer": { "user": { "name": "ada" } } }), "{answer}");
         // By its cookie, like the GraphiQL page.
@@ -411,7 +411,7 @@ async fn live_data_comes_below_the_path() {
 }
 
 #[tokio::test]
-async fn who_signs_in_elsewhere_is_told_the_setting() {
+async fn who_signs_in_elsewhere_is_shown_the_setting() {
     // A proxy that changes Host, and a server that does not know about it.
     let mut proxy = PrefixProxy::bind("").await;
     let app = TestApp::start().await;

@@ -86,10 +86,10 @@ fn report(sequence: i64) -> Value {
 }
 
 /// Sends a client's span data, with code.
-async fn tell(member: &Member, cluster: i64, span: u128) {
+async fn send_span(member: &Member, cluster: i64, span: u128) {
     let path = format!("/api/v2/analytics/{}/cluster/{cluster}/span/{}", member.slug(), uuid(span));
-    let told = json!({ "start": 1, "stop": 2, "callstack": [{ "code": format!("def launch():\n    {SOURCE}\n"), "filename": "told.py" }] });
-    let response = member.request(Method::POST, &path).json(&told).send().await.unwrap();
+    let body = json!({ "start": 1, "stop": 2, "callstack": [{ "code": format!("def launch():\n    {SOURCE}\n"), "filename": "told.py" }] });
+    let response = member.request(Method::POST, &path).json(&body).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.json::<Value>().await.unwrap(), json!({}));
 }
@@ -133,7 +133,7 @@ async fn holds(database: &Database, text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn an_account_says_what_it_accepts() {
+async fn an_account_decides_what_it_accepts() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let query = "{ viewer { account { dataPolicies { class required accepted retentionDays } } } }";
@@ -190,14 +190,14 @@ async fn an_account_says_what_it_accepts() {
 async fn what_is_refused_is_not_stored() {
     let everything = TestApp::start().await;
     let ada = everything.account("ada").await;
-    tell(&ada, ada.reported(&report(1)).await, 30).await;
+    send_span(&ada, ada.reported(&report(1)).await, 30).await;
     let all: Vec<&str> = TABLES.iter().flat_map(|(_, tables)| tables.iter().copied()).collect();
     for (class, empty) in TABLES {
         let app = TestApp::start().await;
         let ada = app.account("ada").await;
         set(&ada, class, false).await;
         let cluster = ada.reported(&report(1)).await;
-        tell(&ada, cluster, 30).await;
+        send_span(&ada, cluster, 30).await;
         let files = strings(&app.database, "SELECT CAST(code AS TEXT) FROM client_spans").await;
         let expected: &[bool] = match class {
             "TASKS" => &[],
@@ -274,12 +274,12 @@ async fn source_code_lies_nowhere_in_the_open() {
 }
 
 #[tokio::test]
-async fn what_errors_say_lies_nowhere_in_the_open() {
+async fn error_messages_are_stored_nowhere_in_the_open() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let mut said = error(20, 10, 1);
-    said["message"] = json!("ZeroDivisionError('patient Jane Doe has nobody')");
-    ada.reported(&ReportBuilder::new("Scheduler-1", 1).with("/errors", json!([said])).build()).await;
+    let mut failure = error(20, 10, 1);
+    failure["message"] = json!("ZeroDivisionError('patient Jane Doe has nobody')");
+    ada.reported(&ReportBuilder::new("Scheduler-1", 1).with("/errors", json!([failure])).build()).await;
     assert!(!holds(&app.database, "Jane Doe").await);
     let query = "{ viewer { account { errorGroups { nodes { title } } } } }";
     let groups = &ada.query(query, json!({})).await["viewer"]["account"]["errorGroups"]["nodes"];
@@ -288,7 +288,7 @@ async fn what_errors_say_lies_nowhere_in_the_open() {
 }
 
 #[tokio::test]
-async fn a_receipt_tells_what_became_of_each_class() {
+async fn a_receipt_lists_what_became_of_each_class() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let send = async |sequence: i64, sent: i64| {
@@ -328,7 +328,7 @@ async fn a_receipt_tells_what_became_of_each_class() {
 }
 
 #[tokio::test]
-async fn a_class_can_be_asked_for_alone() {
+async fn a_class_can_be_requested_alone() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let store = app.store_of(&ada).await;

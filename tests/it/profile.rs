@@ -41,7 +41,7 @@ fn windows() -> Vec<Value> {
     ]
 }
 
-async fn ask(member: &Member, number: i64, mut variables: Value) -> Value {
+async fn query_profile(member: &Member, number: i64, mut variables: Value) -> Value {
     variables["id"] = json!(number.to_string());
     member.query(PROFILE, variables).await["cluster"]["profile"].clone()
 }
@@ -64,10 +64,10 @@ async fn windows_are_merged_into_one_tree() {
         "columns": { "parents": [null, 0, 0, null], "frames": [2, 1, 0, 3], "self": [10, 79, 60, 1],
             "totals": [149, 79, 60, 1] },
     });
-    assert_eq!(ask(&ada, number, json!({})).await, expected);
+    assert_eq!(query_profile(&ada, number, json!({})).await, expected);
 
     // 1 of 150 samples is less than a hundredth, 60 are not.
-    let cut = ask(&ada, number, json!({ "minShare": 0.01 })).await;
+    let cut = query_profile(&ada, number, json!({ "minShare": 0.01 })).await;
     assert_eq!(cut["samples"], 150);
     assert_eq!(
         cut["frames"],
@@ -77,11 +77,12 @@ async fn windows_are_merged_into_one_tree() {
     assert_eq!(cut["columns"]["totals"], json!([149, 79, 60]));
 
     let second =
-        ask(&ada, number, json!({ "from": "2026-11-20T11:00:10Z", "to": "2026-11-20T11:00:20Z" })).await;
+        query_profile(&ada, number, json!({ "from": "2026-11-20T11:00:10Z", "to": "2026-11-20T11:00:20Z" }))
+            .await;
     assert_eq!((&second["windows"], &second["samples"]), (&json!(1), &json!(50)));
-    let first = ask(&ada, number, json!({ "to": "2026-11-20T11:00:10Z" })).await;
+    let first = query_profile(&ada, number, json!({ "to": "2026-11-20T11:00:10Z" })).await;
     assert_eq!((&first["windows"], &first["samples"]), (&json!(1), &json!(100)));
-    assert_eq!(ask(&ada, number, json!({ "from": "2026-11-20T11:00:11Z" })).await, Value::Null);
+    assert_eq!(query_profile(&ada, number, json!({ "from": "2026-11-20T11:00:11Z" })).await, Value::Null);
     let wrong = ada.ask(PROFILE, json!({ "id": number.to_string(), "minShare": 1.5 })).await;
     assert_eq!(wrong["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
     app.stop().await;
@@ -200,7 +201,7 @@ async fn workers_have_parts_of_the_profile() {
     let file: Value = ada.request(Method::GET, &path).send().await.unwrap().json().await.unwrap();
     assert_eq!(file["profiles"][0]["endValue"], 49, "{file}");
 
-    // A window whose workers are not told apart is part of the whole alone.
+    // A window whose workers are not distinguished is part of the whole alone.
     windows[1]["by_worker"] = json!([]);
     let report = ReportBuilder::new("Scheduler-2", 1).with("/profiles", windows).build();
     let other = ada.reported(&report).await;
@@ -240,7 +241,7 @@ async fn of_very_many_windows_the_newest_are_merged() {
         let report = ReportBuilder::new("Scheduler-1", i64::from(part) + 1).with("/profiles", windows);
         number = ada.reported(&report.build()).await;
     }
-    let found = ask(&ada, number, json!({})).await;
+    let found = query_profile(&ada, number, json!({})).await;
     assert_eq!(
         (&found["windows"], &found["complete"], &found["samples"]),
         (&json!(200), &json!(false), &json!(200))

@@ -45,7 +45,7 @@ pub(super) async fn with(limits: Limits) -> TestApp {
 }
 
 #[tokio::test]
-async fn bytes_of_a_day_are_told_and_then_refused_until_midnight() {
+async fn bytes_of_a_day_are_reported_and_then_refused_until_midnight() {
     let app = with(Limits { daily_bytes: 20_000, ..Limits::default() }).await;
     let (ada, eve) = (app.account("ada").await, app.account("eve").await);
     let first = logs("Scheduler-1", 1, 3);
@@ -326,7 +326,7 @@ async fn nothing_is_kept_for_longer_than_the_quota_allows() {
 }
 
 #[tokio::test]
-async fn an_account_is_told_before_its_quota_is_used_up() {
+async fn an_account_is_notified_before_its_quota_is_used_up() {
     let app = TestApp::start_with(|serve| {
         serve.alerts.private_targets = true;
         serve.quotas = Limits { daily_clusters: 4, ..Limits::default() };
@@ -362,7 +362,7 @@ async fn an_account_is_told_before_its_quota_is_used_up() {
 }
 
 #[tokio::test]
-async fn an_operator_says_what_an_account_may_store() {
+async fn an_operator_sets_what_an_account_may_store() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let report = ReportBuilder::new("Scheduler-1", 1).build();
@@ -396,9 +396,9 @@ async fn an_operator_says_what_an_account_may_store() {
     assert_eq!(quota(&ada).await["dailyBytes"]["limit"], Value::Null);
     // Options that are not given keep their value.
     assert_eq!(run(&["ada", "--stored", "default", "--clusters", "2"]).await.0, Some(0));
-    let said = quota(&ada).await;
+    let new_quota = quota(&ada).await;
     assert_eq!(
-        (&said["storedBytes"]["limit"], &said["retentionDays"]),
+        (&new_quota["storedBytes"]["limit"], &new_quota["retentionDays"]),
         (&json!(50_000_000_000_i64), &json!(30))
     );
     // The server applies it within a minute.

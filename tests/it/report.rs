@@ -60,15 +60,15 @@ async fn the_interval_is_the_reporters_within_bounds() {
     let app =
         TestApp::start_with(|serve| serve.min_report_interval = std::time::Duration::from_secs(5)).await;
     let ada = app.account("ada").await;
-    for (asked, answered) in [(15.0, 15.0), (0.1, 5.0), (86_400.0, 600.0)] {
-        let report = ReportBuilder::new("Scheduler-1", 1).with("/interval_seconds", asked).build();
-        assert_eq!(ada.report(&report).await.1["interval_seconds"], answered, "{asked}");
+    for (requested, returned) in [(15.0, 15.0), (0.1, 5.0), (86_400.0, 600.0)] {
+        let report = ReportBuilder::new("Scheduler-1", 1).with("/interval_seconds", requested).build();
+        assert_eq!(ada.report(&report).await.1["interval_seconds"], returned, "{requested}");
     }
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_store_that_lost_what_it_acknowledged_asks_for_everything() {
+async fn a_store_that_lost_what_it_acknowledged_requests_everything() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let resend = async |sequence: i64, base: Option<i64>| {
@@ -97,8 +97,8 @@ async fn what_was_sent_is_not_sent_back() {
         .with("/task_groups", json!([task_group(10, "load", 1)]))
         .with("/task_groups/0/durations", json!({ long.as_str(): -1 }));
     let (_, keyed) = ada.report(&states.build()).await;
-    let asked = ada.ask(&format!("{{ {} }}", &long[..900_000]), json!({})).await;
-    for answer in [refused, keyed, asked] {
+    let queried = ada.ask(&format!("{{ {} }}", &long[..900_000]), json!({})).await;
+    for answer in [refused, keyed, queried] {
         let length = answer.to_string().len();
         assert!(length < 2_000, "{length} bytes");
     }
@@ -214,7 +214,7 @@ async fn clients_that_hang_up_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_the_account_wants_is_carried_by_the_answer() {
+async fn the_desired_state_is_in_the_response() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     ada.reported(&full(1)).await;
@@ -407,7 +407,7 @@ async fn the_first_reports_of_a_scheduler_may_race() {
 }
 
 #[tokio::test]
-async fn a_token_that_reports_too_much_is_told_when_to_come_back() {
+async fn a_token_that_reports_too_much_receives_the_time_to_return() {
     let app = TestApp::start_with(|serve| serve.reports_per_second = 1).await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let mut refused = None;
@@ -453,7 +453,7 @@ async fn a_report_needs_a_token_for_it() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_told_as_such() {
+async fn a_store_that_is_away_is_reported_as_such() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     ada.reported(&full(1)).await;
@@ -474,7 +474,7 @@ async fn a_store_that_is_away_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_defect_is_told_by_a_reference_alone() {
+async fn a_defect_is_reported_by_a_reference_alone() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let connection = app.database.connection().await;

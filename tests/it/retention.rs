@@ -136,7 +136,7 @@ async fn rows_go_a_day_after_their_time_and_not_a_day_before() {
 }
 
 #[tokio::test]
-async fn an_account_keeps_things_as_long_as_it_says() {
+async fn an_account_keeps_data_for_its_retention() {
     let app = TestApp::start().await;
     let (ada, bob, eve) = (app.account("ada").await, app.account("bob").await, app.account("eve").await);
     let clusters = [cluster_of(&ada).await, cluster_of(&bob).await, cluster_of(&eve).await];
@@ -163,7 +163,7 @@ async fn an_account_keeps_things_as_long_as_it_says() {
 }
 
 #[tokio::test]
-async fn tasks_go_with_the_year_their_cluster_was_last_heard_of_in() {
+async fn tasks_go_with_the_year_their_cluster_last_reported_in() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let report = |scheduler: &str, number: u128| {
@@ -197,7 +197,7 @@ async fn tasks_go_with_the_year_their_cluster_was_last_heard_of_in() {
             },
         ])
     );
-    // A scheduler that returns after this time is asked to resend everything, and not only its changes.
+    // A scheduler that returns after this time has to resend everything, and not only its changes.
     for (scheduler, resend) in [("Scheduler-1", true), ("Scheduler-2", false)] {
         let (_, answer) = ada.report(&ReportBuilder::new(scheduler, 2).with("/base", 1).build()).await;
         assert_eq!(answer["resend"], resend, "{scheduler}");

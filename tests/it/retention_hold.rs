@@ -55,7 +55,7 @@ fn id_of_n(database: &DatabaseConnection) -> &'static str {
 }
 
 /// Updates PostgreSQL's statistics of a table that became large at once, as autovacuum does within a minute.
-/// Without them the planner may choose an index that does not tell the rows apart.
+/// Without them the planner may choose an index that does not distinguish the rows.
 async fn analyze(database: &DatabaseConnection, table: &str) {
     if database.get_database_backend() == DatabaseBackend::Postgres {
         database.execute_unprepared(&format!("ANALYZE {table}")).await.unwrap();
@@ -70,8 +70,8 @@ async fn found_of_retention(app: &TestApp) -> Option<String> {
         doctor.env("GALVO_SECRET_KEY", "dGhpcyBpcyBhIGtleSBmb3IgdGVzdHMsIG5vIG1vcmU");
     }
     let output = doctor.output().await.unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let checks = told["checks"].as_array().unwrap().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap().clone();
     let found = checks.into_iter().find(|check| check["check"] == "retention")?;
     assert_eq!(found["verdict"], "warning");
     assert!(found["advice"].as_str().unwrap().contains("galvo retention confirm"), "{found}");
@@ -167,7 +167,7 @@ async fn time_that_passes_without_reports_is_believed() {
 }
 
 #[tokio::test]
-async fn a_round_that_would_remove_far_more_than_usual_asks_first() {
+async fn a_round_that_would_remove_far_more_than_usual_needs_confirmation() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     for member in [&ada, &bob] {

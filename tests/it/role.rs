@@ -287,7 +287,7 @@ async fn start() -> TestApp {
 }
 
 #[tokio::test]
-async fn a_role_changes_what_it_says() {
+async fn a_role_changes_what_the_table_lists() {
     let app = start().await;
     for by in [By::Jwt, By::ApiToken] {
         for (column, (role, name)) in ROLES.into_iter().enumerate() {
@@ -304,7 +304,7 @@ async fn a_role_changes_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_role_reads_what_it_says() {
+async fn a_role_reads_what_the_table_lists() {
     let app = start().await;
     for by in [By::Jwt, By::ApiToken] {
         for (column, (role, name)) in ROLES.into_iter().enumerate() {
@@ -315,8 +315,8 @@ async fn a_role_reads_what_it_says() {
                 let code = answer["errors"][0]["extensions"]["code"].as_str().unwrap_or_default();
                 assert_eq!(code, ADMINS[column], "{name} by {by:?}: {list}");
                 assert_eq!(answer["data"]["viewer"]["account"]["slug"], json!(slug), "{name}: {list}");
-                let told = answer["data"]["viewer"]["account"][list]["totalCount"].is_null();
-                assert_eq!(told, column > 1, "{name}: {list}");
+                let is_hidden = answer["data"]["viewer"]["account"][list]["totalCount"].is_null();
+                assert_eq!(is_hidden, column > 1, "{name}: {list}");
             }
         }
     }

@@ -23,14 +23,15 @@ const POLICY: &str =
     tokenPolicy { refusesBroadTokens lastBroadUseAt } } }";
 
 /// Requests a scheduler token, and returns the status and body.
-async fn ask(member: &Member, told: Value) -> (u16, Value) {
-    let answer = member.request(Method::POST, "/api/v1/scheduler-tokens").json(&told).send().await.unwrap();
+async fn request_token(member: &Member, arguments: Value) -> (u16, Value) {
+    let answer =
+        member.request(Method::POST, "/api/v1/scheduler-tokens").json(&arguments).send().await.unwrap();
     (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
 /// A scheduler with an exchanged token, and the rest of the response.
-async fn exchanged(member: &Member, told: Value) -> (Member, Value) {
-    let (status, mut body) = ask(member, told).await;
+async fn exchanged(member: &Member, arguments: Value) -> (Member, Value) {
+    let (status, mut body) = request_token(member, arguments).await;
     assert_eq!(status, 201, "{body}");
     let token = body["token"].take().as_str().unwrap().to_owned();
     (member.with_token(token), body)
@@ -83,8 +84,8 @@ async fn a_schedulers_token_reports_for_one_scheduler_and_does_nothing_else() {
         (Method::POST, "/api/v1/ada/performance_reports/public/"),
         (Method::POST, "/graphql"),
     ] {
-        let asked = scheduler.request(method, path).json(&json!({ "query": "{ viewer { scopes } }" }));
-        let answer = asked.send().await.unwrap();
+        let request = scheduler.request(method, path).json(&json!({ "query": "{ viewer { scopes } }" }));
+        let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 403, "{path}");
         let body: Value = answer.json().await.unwrap();
         let code = if path == "/graphql" { &body["errors"][0]["extensions"]["code"] } else { &body["code"] };
@@ -92,9 +93,9 @@ async fn a_schedulers_token_reports_for_one_scheduler_and_does_nothing_else() {
     }
     let clusters = "{ viewer { account { clusters { totalCount } } } }";
     assert_eq!(ada.query(clusters, json!({})).await["viewer"]["account"]["clusters"]["totalCount"], 2);
-    let mut told = ada.query(TOKENS, json!({})).await["viewer"]["account"].take();
-    assert_eq!(told["tokens"]["totalCount"], 1, "it is no token that people hold");
-    let list = told["schedulerTokens"].take();
+    let mut account = ada.query(TOKENS, json!({})).await["viewer"]["account"].take();
+    assert_eq!(account["tokens"]["totalCount"], 1, "it is no token that people hold");
+    let list = account["schedulerTokens"].take();
     assert_eq!(list["totalCount"], 2);
     let expected = json!({ "identifier": identifier, "label": "gpu", "scopes": ["INGEST"], "schedulerId": "Scheduler-1",
         "expiresAt": "2026-11-23T12:00:00+00:00", "revokedAt": null, "user": { "name": "ada" } });
@@ -162,7 +163,7 @@ async fn it_ends_with_the_token_or_the_member_it_was_exchanged_for() {
     let done = ada.query(REVOKE, json!({ "identifier": public_half(&other) })).await;
     assert_eq!(done["revokeToken"]["userErrors"], json!([]));
     assert_eq!(report(&of_other, "Scheduler-1", 2).await.0, 401);
-    assert_eq!(ask(&other, json!({})).await.0, 401);
+    assert_eq!(request_token(&other, json!({})).await.0, 401);
     assert_eq!(report(&of_ada, "Scheduler-0", 2).await, TAKEN);
     // A single one, by its own public half.
     ada.query(REVOKE, json!({ "identifier": public_half(&of_ada) })).await;
@@ -182,7 +183,7 @@ async fn it_ends_with_the_token_or_the_member_it_was_exchanged_for() {
     let own = carl.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take();
     ada.query(role, json!({ "user": own })).await;
     assert_eq!(report(&of_carl, "Scheduler-4", 1).await, refused("MISSING_SCOPE"));
-    assert_eq!(ask(&carl, json!({})).await.1["code"], "MISSING_SCOPE");
+    assert_eq!(request_token(&carl, json!({})).await.1["code"], "MISSING_SCOPE");
     ada.query(remove, json!({ "user": own })).await;
     assert_eq!(report(&of_carl, "Scheduler-4", 1).await.0, 401);
     app.stop().await;
@@ -194,13 +195,13 @@ async fn sessions_are_exchanged_as_well_and_forms_of_other_pages_are_not() {
     let ada = app.account("ada").await;
     let browser = app.browser(&ada).await;
     let csrf = browser.csrf().await;
-    let ask = async |csrf: &str| {
-        let asked = browser.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-CSRF", csrf);
-        let answer = asked.json(&json!({})).send().await.unwrap();
+    let exchange_session = async |csrf: &str| {
+        let request = browser.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-CSRF", csrf);
+        let answer = request.json(&json!({})).send().await.unwrap();
         (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
     };
-    assert_eq!(ask("x").await.0, 403);
-    let (status, body) = ask(&csrf).await;
+    assert_eq!(exchange_session("x").await.0, 403);
+    let (status, body) = exchange_session(&csrf).await;
     assert_eq!((status, &body["renewableUntil"]), (201, &Value::Null), "{body}");
     let scheduler = ada.with_token(body["token"].as_str().unwrap().to_owned());
     assert_eq!(report(&scheduler, "Scheduler-1", 1).await, TAKEN);
@@ -213,22 +214,22 @@ async fn what_cannot_be_exchanged_is_refused() {
     let ada = app.account("ada").await;
     let reader = ada.with_token(ada.token(&[Scope::Read, Scope::Admin], None).await);
     let long = "x".repeat(201);
-    for (member, told, status, wrong) in [
+    for (member, arguments, status, wrong) in [
         (&reader, json!({}), 403, json!({ "code": "MISSING_SCOPE" })),
         (&ada, json!({ "label": long }), 400, json!({ "pointer": "/label" })),
         (&ada, json!({ "label": "a\u{7}b" }), 400, json!({ "pointer": "/label" })),
         (&ada, json!({ "schedulerId": "x".repeat(257) }), 400, json!({ "pointer": "/schedulerId" })),
         (&ada, json!({ "schedulerId": 7 }), 400, json!({ "pointer": "/schedulerId" })),
     ] {
-        let (found, body) = ask(member, told).await;
+        let (found, body) = request_token(member, arguments).await;
         assert_eq!(found, status, "{body}");
         for (key, value) in wrong.as_object().unwrap() {
             assert_eq!(&body[key], value, "{body}");
         }
     }
-    assert_eq!(ask(&ada.with_token("nobody-x".to_owned()), json!({})).await.0, 401);
-    let told = ada.query(TOKENS, json!({})).await;
-    assert_eq!(told["viewer"]["account"]["schedulerTokens"]["totalCount"], 0);
+    assert_eq!(request_token(&ada.with_token("nobody-x".to_owned()), json!({})).await.0, 401);
+    let response = ada.query(TOKENS, json!({})).await;
+    assert_eq!(response["viewer"]["account"]["schedulerTokens"]["totalCount"], 0);
     app.stop().await;
 }
 
@@ -271,7 +272,7 @@ async fn a_user_has_a_bounded_number_and_one_token_leaves_half_to_others() {
     add_copies(&app, &scheduler, 1..4_999).await;
     exchanged(&ada, json!({})).await;
     assert_eq!(count(&app).await, 5_000);
-    let (status, body) = ask(&ada, json!({})).await;
+    let (status, body) = request_token(&ada, json!({})).await;
     assert_eq!((status, &body["code"]), (409, &json!("CONFLICT")), "{body}");
     // Each of the user's other credentials gets half of what is left.
     let other = ada.with_token(ada.token(&[Scope::Ingest], None).await);
@@ -279,22 +280,23 @@ async fn a_user_has_a_bounded_number_and_one_token_leaves_half_to_others() {
     add_copies(&app, &of_other, 5_000..7_498).await;
     exchanged(&other, json!({})).await;
     assert_eq!(count(&app).await, 7_500);
-    assert_eq!(ask(&other, json!({})).await.0, 409);
+    assert_eq!(request_token(&other, json!({})).await.0, 409);
     let browser = app.browser(&ada).await;
     let csrf = browser.csrf().await;
-    let asked = browser.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-CSRF", csrf.as_str());
-    assert_eq!(asked.json(&json!({})).send().await.unwrap().status(), 201);
+    let request =
+        browser.request(Method::POST, "/api/v1/scheduler-tokens").header("Galvo-CSRF", csrf.as_str());
+    assert_eq!(request.json(&json!({})).send().await.unwrap().status(), 201);
     // Other users have their own limit, and users' own tokens do not count.
     exchanged(&bob, json!({})).await;
     ada.token(&[Scope::Read], None).await;
     assert_eq!(count(&app).await, 7_502);
     // Revoked tokens count until they are deleted.
     ada.query(REVOKE, json!({ "identifier": "copy7" })).await;
-    assert_eq!(ask(&ada, json!({})).await.0, 409);
+    assert_eq!(request_token(&ada, json!({})).await.0, 409);
     // They are deleted a day after their expiry: a user's own at the next exchange, all others by the
     // jobs.
     app.set_clock("2026-11-24T11:59:59Z");
-    assert_eq!(ask(&ada, json!({})).await.0, 409);
+    assert_eq!(request_token(&ada, json!({})).await.0, 409);
     app.set_clock("2026-11-24T12:00:00Z");
     exchanged(&bob, json!({})).await;
     app.run_jobs().await;
@@ -313,7 +315,7 @@ async fn tokens_of_short_lifetimes_count_for_a_day_after_their_end() {
     add_copies(&app, &first, 1..5_000).await;
     for now in ["2026-11-20T12:00:02Z", "2026-11-21T12:00:00Z"] {
         app.set_clock(now);
-        assert_eq!(ask(&ada, short.clone()).await.0, 409, "{now}");
+        assert_eq!(request_token(&ada, short.clone()).await.0, 409, "{now}");
         assert_eq!(count(&app).await, 5_000, "{now}");
     }
     app.set_clock("2026-11-21T12:00:01Z");
@@ -330,8 +332,8 @@ async fn an_exchange_costs_points_of_the_token() {
     for _ in 0..3 {
         exchanged(&ada, json!({})).await;
     }
-    let asked = ada.request(Method::POST, "/api/v1/scheduler-tokens").json(&json!({}));
-    let answer = asked.send().await.unwrap();
+    let request = ada.request(Method::POST, "/api/v1/scheduler-tokens").json(&json!({}));
+    let answer = request.send().await.unwrap();
     assert_eq!(answer.status(), 429);
     let seconds: u64 = answer.headers()[header::RETRY_AFTER].to_str().unwrap().parse().unwrap();
     assert!((1..=60).contains(&seconds), "{seconds}");
@@ -345,12 +347,12 @@ async fn an_exchange_costs_points_of_the_token() {
 }
 
 #[tokio::test]
-async fn an_account_is_told_of_broad_tokens_on_schedulers_and_can_refuse_them() {
+async fn an_account_sees_broad_tokens_on_schedulers_and_can_refuse_them() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let narrow = ada.with_token(ada.token(&[Scope::Ingest], None).await);
     let reader = ada.with_token(ada.token(&[Scope::Ingest, Scope::Read], None).await);
-    let told = async || {
+    let policy_and_uses = async || {
         app.write_down_token_uses().await;
         let mut account = ada.query(TOKENS, json!({})).await["viewer"]["account"].take();
         let nodes = account["tokens"]["nodes"].as_array().unwrap().clone();
@@ -366,27 +368,33 @@ async fn an_account_is_told_of_broad_tokens_on_schedulers_and_can_refuse_them() 
     // broad.
     exchanged(&ada, json!({})).await;
     assert_eq!(report(&narrow, "Scheduler-1", 1).await, TAKEN);
-    assert_eq!(told().await, (policy(false, Value::Null), never));
-    // A token that reports is on a scheduler, and so is one that a scheduler wants to exchange.
+    assert_eq!(policy_and_uses().await, (policy(false, Value::Null), never));
+    // A token that reports is on a scheduler, and so is one that a scheduler requests to exchange.
     app.set_clock("2026-11-20T12:00:01Z");
     assert_eq!(report(&ada, "Scheduler-3", 1).await, TAKEN);
     app.set_clock("2026-11-20T12:00:02Z");
     exchanged(&reader, json!({ "schedulerId": "Scheduler-4" })).await;
     let (first, last) = (json!("2026-11-20T12:00:01+00:00"), json!("2026-11-20T12:00:02+00:00"));
-    assert_eq!(told().await, (policy(false, last.clone()), [first.clone(), Value::Null, last.clone()]));
+    assert_eq!(
+        policy_and_uses().await,
+        (policy(false, last.clone()), [first.clone(), Value::Null, last.clone()])
+    );
 
     let (before, _) = exchanged(&ada, json!({})).await;
     let done = ada.query(POLICY, json!({ "refuses": true })).await;
     assert_eq!(done["setTokenPolicy"]["tokenPolicy"], policy(true, last.clone()));
     app.set_clock("2026-11-20T12:00:03Z");
     assert_eq!(report(&ada, "Scheduler-3", 2).await, refused("BROAD_TOKEN"));
-    assert_eq!(ask(&reader, json!({ "schedulerId": "Scheduler-4" })).await.1["code"], "BROAD_TOKEN");
+    assert_eq!(
+        request_token(&reader, json!({ "schedulerId": "Scheduler-4" })).await.1["code"],
+        "BROAD_TOKEN"
+    );
     assert_eq!(report(&narrow, "Scheduler-1", 2).await, TAKEN);
     assert_eq!(report(&before, "Scheduler-5", 1).await, TAKEN);
     exchanged(&ada, json!({})).await;
     // The token is recorded even if it is refused.
     let again = json!("2026-11-20T12:00:03+00:00");
-    assert_eq!(told().await, (policy(true, again.clone()), [again.clone(), Value::Null, again]));
+    assert_eq!(policy_and_uses().await, (policy(true, again.clone()), [again.clone(), Value::Null, again]));
     // Other accounts have their own policy.
     let bob = app.account("bob").await;
     assert_eq!(report(&bob, "Scheduler-3", 1).await, TAKEN);
@@ -409,9 +417,9 @@ async fn no_name_of_a_client_passes_the_policy() {
     ada.query(POLICY, json!({ "refuses": true })).await;
     let broad = ada.with_token(ada.token(&[Scope::Ingest, Scope::Read], None).await);
     let as_client = async |member: &Member, client: &str| {
-        let asked = member.request(Method::POST, "/api/v1/reports").header(header::USER_AGENT, client);
+        let request = member.request(Method::POST, "/api/v1/reports").header(header::USER_AGENT, client);
         let report = ReportBuilder::new("Scheduler-1", 1).build();
-        let answer = asked.json(&report).send().await.unwrap();
+        let answer = request.json(&report).send().await.unwrap();
         (answer.status().as_u16(), answer.json::<Value>().await.unwrap()["code"].take())
     };
     for client in ["galvo-python/0.1.0", "galvo-python/", "galvo-plugin/0.1.0", "curl/8.0"] {
@@ -445,7 +453,7 @@ async fn a_lifetime_ends_a_token_in_spite_of_its_reports() {
     let (_, body) = exchanged(&ada, json!({ "lifetimeSeconds": 259_200 })).await;
     assert_eq!(body["expiresAt"], "2026-11-23T12:10:00.000Z");
     for wrong in [json!(0), json!(-1), json!(259_201), json!(1.5), json!("600")] {
-        let (status, body) = ask(&ada, json!({ "lifetimeSeconds": wrong })).await;
+        let (status, body) = request_token(&ada, json!({ "lifetimeSeconds": wrong })).await;
         assert_eq!((status, &body["pointer"]), (400, &json!("/lifetimeSeconds")), "{wrong}: {body}");
     }
     app.stop().await;

@@ -150,13 +150,13 @@ fn names_are_written_as_everywhere() {
 }
 
 #[test]
-fn every_payload_tells_what_was_wrong() {
+fn every_payload_lists_what_was_wrong() {
     let types = types();
     let of = |name: &str| {
         let definition = types.iter().find(|definition| definition.name.node == name);
         definition.map(fields).unwrap_or_default()
     };
-    let told = |ty: &str| {
+    let error_fields = |ty: &str| {
         let errors = of(ty).into_iter().find(|field| field.name == "userErrors")?;
         let name = errors.ty.to_string();
         let each = of(name.strip_prefix('[')?.strip_suffix("!]!")?);
@@ -165,7 +165,7 @@ fn every_payload_tells_what_was_wrong() {
     assert!(of("Mutation").len() > 20);
     let mut wrong = Vec::new();
     for Field { name: mutation, ty, .. } in of("Mutation") {
-        let shape = told(ty.to_string().trim_end_matches('!')).unwrap_or_default();
+        let shape = error_fields(ty.to_string().trim_end_matches('!')).unwrap_or_default();
         let code =
             shape.get(1).is_some_and(|code| code.starts_with("code: ") && code.ends_with("ErrorCode!"));
         if shape.len() != 3 || shape[0] != "field: String!" || !code || shape[2] != "message: String!" {

@@ -39,7 +39,7 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     let mut server = Program::spawn(&mut command).await;
     let token = server.bootstrap_token().await;
     let (client, graphql) = (server.client(), server.url("/graphql"));
-    let ask = async |credentials: &str, query: &str, variables: Value| -> String {
+    let send_query = async |credentials: &str, query: &str, variables: Value| -> String {
         let body = json!({ "query": query, "variables": variables });
         client.post(&graphql).bearer_auth(credentials).json(&body).send().await.unwrap().text().await.unwrap()
     };
@@ -47,10 +47,11 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
         let answer: Value = serde_json::from_str(answer).unwrap();
         answer["data"][field]["secret"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     };
-    let made = ask(&token, "mutation { createToken(input: { scopes: [READ] }) { secret } }", json!({})).await;
+    let made =
+        send_query(&token, "mutation { createToken(input: { scopes: [READ] }) { secret } }", json!({})).await;
     let made = secret_of(&made, "createToken");
     let invited =
-        ask(&token, "mutation { inviteMember(input: { role: VIEWER }) { secret } }", json!({})).await;
+        send_query(&token, "mutation { inviteMember(input: { role: VIEWER }) { secret } }", json!({})).await;
     let invited = secret_of(&invited, "inviteMember");
     let jwt = SigningKey::Shared.sign(None, &claims("nobody"));
     let wrong = format!("{}-guessed-by-somebody-who-does-not-know", token.split('-').next().unwrap());
@@ -59,11 +60,11 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     for credentials in [&token, &made, &jwt, &wrong] {
         let everything = "{ viewer { user { name } account { tokens { nodes { identifier label lastUsedAt } }
             invitations { nodes { identifier label } } auditLog(first: 100) { nodes { action detail target { id } } } } } }";
-        answers += &ask(credentials, everything, json!({})).await;
-        answers += &ask(credentials, "{ nonsense }", json!({})).await;
+        answers += &send_query(credentials, everything, json!({})).await;
+        answers += &send_query(credentials, "{ nonsense }", json!({})).await;
         let accept =
             "mutation($secret: String!) { acceptInvitation(secret: $secret) { userErrors { message } } }";
-        answers += &ask(credentials, accept, json!({ "secret": invited })).await;
+        answers += &send_query(credentials, accept, json!({ "secret": invited })).await;
         for path in ["/api/v2/user/me", "/api/v2/user/me/memberships", "/nowhere", "/readyz", "/metrics"] {
             let request = client.get(server.url(path)).bearer_auth(credentials);
             answers += &request.send().await.unwrap().text().await.unwrap();
@@ -73,9 +74,9 @@ async fn secrets_are_in_no_log_at_any_level_and_not_in_the_database() {
     }
     assert_eq!(server.terminate().await, Some(0));
     let log = fs::read(&log).unwrap();
-    assert!(holds(&log, "TRACE") && holds(&log, "listening"), "the log tells everything");
+    assert!(holds(&log, "TRACE") && holds(&log, "listening"), "the log is complete");
     let traces: Vec<u8> = collector.received().into_iter().flat_map(|request| request.body).collect();
-    assert!(holds(&traces, "POST /api/v1/reports"), "the traces tell of everything");
+    assert!(holds(&traces, "POST /api/v1/reports"), "the traces are complete");
     let key = fs::read_to_string(store.join("galvo.db.key")).unwrap();
     let key =
         key.split(|c: char| c == ',' || c.is_whitespace()).max_by_key(|word| word.len()).unwrap().to_owned();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const WHO: &str = "{ viewer { scopes user { name } account { slug } } }";
 
 /// Sends a query from a browser with additional headers, and returns the status and body.
-async fn ask(browser: &Browser, query: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+async fn send_query(browser: &Browser, query: &str, headers: &[(&str, &str)]) -> (u16, Value) {
     let mut request = browser.request(Method::POST, "/graphql").json(&json!({ "query": query }));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -89,7 +89,7 @@ async fn a_session_is_good_for_what_its_user_may_do() {
         json!({ "username": "ada", "csrf_token": csrf, "expires_at": "2026-12-20T12:00:00Z" })
     );
     let everything = json!({ "scopes": ["INGEST", "READ", "ADMIN"], "user": { "name": "ada" }, "account": { "slug": "ada" } });
-    let (status, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf)]).await;
+    let (status, answer) = send_query(&browser, WHO, &[("galvo-csrf", &csrf)]).await;
     assert_eq!((status, &answer["data"]["viewer"]), (200, &everything));
     let me = browser.request(Method::GET, "/api/v2/user/me").send().await.unwrap();
     assert_eq!(me.json::<Value>().await.unwrap()["username"], "ada");
@@ -102,11 +102,12 @@ async fn a_session_is_good_for_what_its_user_may_do() {
     // A session gives no access to an account without membership, or to one that does not exist.
     app.account("bob").await;
     for account in ["bob", "nobody"] {
-        let (status, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf), ("galvo-account", account)]).await;
+        let (status, answer) =
+            send_query(&browser, WHO, &[("galvo-csrf", &csrf), ("galvo-account", account)]).await;
         assert_eq!((status, code(&answer)), (403, "ACCOUNT_MISMATCH"), "{account}: {answer}");
     }
     app.member_with("ada", "bob", Role::Viewer).await;
-    let (_, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf), ("galvo-account", "bob")]).await;
+    let (_, answer) = send_query(&browser, WHO, &[("galvo-csrf", &csrf), ("galvo-account", "bob")]).await;
     let reader = json!({ "scopes": ["READ"], "user": { "name": "ada" }, "account": { "slug": "bob" } });
     assert_eq!(answer["data"]["viewer"], reader);
     app.stop().await;
@@ -135,7 +136,7 @@ async fn what_somebody_elses_page_sends_is_refused() {
         (&[("authorization", &format!("Bearer {}", bob.secret())), ("origin", foreign)], 200, ""),
         (&[("authorization", "Bearer id-wrong"), ("galvo-csrf", &csrf)], 401, "UNAUTHENTICATED"),
     ] {
-        let (answered, answer) = ask(&browser, WHO, headers).await;
+        let (answered, answer) = send_query(&browser, WHO, headers).await;
         assert_eq!((answered, code(&answer)), (status, refusal), "{headers:?}: {answer}");
     }
     // Other mutating routes are protected by the same middleware.
@@ -172,7 +173,7 @@ async fn a_session_ends_when_its_user_wants() {
     assert_eq!(page.set_cookies, ["galvo_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax"]);
     // A copy of the cookie is useless.
     browser.set_cookie("galvo_session", &cookie);
-    let (status, answer) = ask(&browser, WHO, &[]).await;
+    let (status, answer) = send_query(&browser, WHO, &[]).await;
     assert_eq!((status, code(&answer)), (403, "CSRF"));
     let me = browser.request(Method::GET, "/api/v2/user/me").send().await.unwrap();
     assert_eq!(me.status(), StatusCode::UNAUTHORIZED);
@@ -256,11 +257,11 @@ async fn who_is_no_member_any_more_has_a_session_for_nothing() {
     let bob = app.member("bob", "ada").await;
     let browser = app.browser(&bob).await;
     let csrf = browser.csrf().await;
-    assert_eq!(ask(&browser, WHO, &[("galvo-csrf", &csrf)]).await.0, 200);
+    assert_eq!(send_query(&browser, WHO, &[("galvo-csrf", &csrf)]).await.0, 200);
     let id = bob.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].clone();
     let remove = "mutation($id: ID!) { removeMember(user: $id) { userErrors { code } } }";
     ada.query(remove, json!({ "id": id })).await;
-    let (status, answer) = ask(&browser, WHO, &[("galvo-csrf", &csrf)]).await;
+    let (status, answer) = send_query(&browser, WHO, &[("galvo-csrf", &csrf)]).await;
     assert_eq!((status, code(&answer)), (403, "ACCOUNT_MISMATCH"), "{answer}");
     app.stop().await;
 }
@@ -282,7 +283,7 @@ async fn after_signing_in_one_is_where_one_came_from() {
         let page = Browser::new(&app).submit("/sign-in", &credentials).await;
         assert_eq!(page.location.as_deref(), Some(back), "{path}");
     }
-    // A signed-in user is not asked to sign in again.
+    // A signed-in user does not have to sign in again.
     browser.sign_in("ada", "password of ada").await;
     assert_eq!(browser.open("/sign-in?return_to=/password").await.location.as_deref(), Some("/password"));
     app.stop().await;
@@ -326,7 +327,7 @@ async fn a_user_lists_and_ends_single_sessions() {
     second.sign_in("ada", "password of ada").await;
     let call = async |browser: &Browser, query: &str| {
         let csrf = browser.csrf().await;
-        ask(browser, query, &[("galvo-csrf", &csrf)]).await
+        send_query(browser, query, &[("galvo-csrf", &csrf)]).await
     };
     let list = "{ viewer { sessions { identifier startedAt lastUsedAt expiresAt isCurrent } } }";
     let listed = async |browser: &Browser| call(browser, list).await.1["data"]["viewer"]["sessions"].take();

@@ -275,8 +275,8 @@ async fn half_sent_heads_of_one_address_give_way() {
         stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: ga").await.unwrap();
         heads.push(stream);
     }
-    let asked = tokio::time::timeout(Duration::from_secs(5), ada.query(NAME, json!({}))).await;
-    assert_eq!(asked.expect("soon")["viewer"]["user"]["name"], "ada");
+    let response = tokio::time::timeout(Duration::from_secs(5), ada.query(NAME, json!({}))).await;
+    assert_eq!(response.expect("soon")["viewer"]["user"]["name"], "ada");
     assert_eq!(app.anonymous(Method::GET, "/healthz").send().await.unwrap().status(), 200);
     // The oldest ones were closed, long before their timeout.
     let mut bytes = Vec::new();
@@ -325,7 +325,7 @@ async fn served(app: &TestApp, member: &Member, scheduler: &str) {
     let browser = Browser::new(app);
     browser.sign_in(member.slug(), &format!("password of {}", member.slug())).await;
     let mut socket = app.socket_of(member).await;
-    socket.ask("a", NAME, json!({})).await;
+    socket.subscribe("a", NAME, json!({})).await;
     assert_eq!(socket.message().await["payload"]["data"]["viewer"]["user"]["name"], member.slug());
 }
 
@@ -415,7 +415,7 @@ async fn a_request_moves_to_the_slots_of_its_owner_when_it_is_verified() {
     held(0, 1).await;
     let mut socket = app.socket().await;
     held(1, 1).await;
-    socket.say(&json!({ "type": "connection_init", "payload": { "Authorization": of_ada } })).await;
+    socket.send_message(&json!({ "type": "connection_init", "payload": { "Authorization": of_ada } })).await;
     assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
     held(0, 2).await;
     drop((upgraded, socket));

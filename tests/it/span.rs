@@ -263,33 +263,33 @@ const CLIENT: &str =
     clientCode { file line relativeLine snippet { hash text } } } } } }";
 
 /// The data that the `coiled` client sends after its block, with a keyword of the user's own.
-fn told(start: f64) -> Value {
+fn client_span(start: f64) -> Value {
     json!({ "start": start, "stop": start + 2.5, "owner": "ada", "callstack": [
         { "frame_index": 0, "code": "x = 1", "filename": "a.py", "relative_line": 0 },
         { "frame_index": 1, "code": null, "filename": "b.py", "relative_line": null }] })
 }
 
-async fn tell(member: &Member, path: &str, body: &Value) -> (StatusCode, Value) {
+async fn send_span(member: &Member, path: &str, body: &Value) -> (StatusCode, Value) {
     let response = member.request(Method::POST, path).json(body).send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "application/json");
     (response.status(), response.json().await.unwrap())
 }
 
 #[tokio::test]
-async fn clients_tell_of_a_span_before_or_after_it_is_reported() {
+async fn clients_send_a_span_before_or_after_it_is_reported() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
     let path = |span: u128| format!("/api/v2/analytics/ada/cluster/{number}/span/{}", uuid(span));
-    assert_eq!(tell(&ada, &path(4), &told(1_795_172_400.0)).await, (StatusCode::OK, json!({})));
+    assert_eq!(send_span(&ada, &path(4), &client_span(1_795_172_400.0)).await, (StatusCode::OK, json!({})));
     assert_eq!(
-        tell(&ada, &path(4), &told(1_795_172_500.0)).await,
+        send_span(&ada, &path(4), &client_span(1_795_172_500.0)).await,
         (StatusCode::OK, json!({})),
         "the first one stays"
     );
     ada.reported(&nested(30).build()).await;
     assert_eq!(
-        tell(
+        send_span(
             &ada,
             &format!("/{}", path(5)),
             &json!({ "start": 1_795_172_401, "stop": 1_795_172_402.25,
@@ -314,7 +314,7 @@ async fn clients_tell_of_a_span_before_or_after_it_is_reported() {
 }
 
 #[tokio::test]
-async fn what_a_client_cannot_tell_is_answered_as_json() {
+async fn what_a_client_cannot_send_is_answered_as_json() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let bob = app.account("bob").await;
@@ -324,7 +324,7 @@ async fn what_a_client_cannot_tell_is_answered_as_json() {
         format!("/api/v2/analytics/{account}/cluster/{cluster}/span/{span}")
     };
     let id = uuid(4);
-    let (body, good) = (told(1.0), path("ada", number, &id));
+    let (body, good) = (client_span(1.0), path("ada", number, &id));
     for (member, path, body, status, code) in [
         (&ada, path("bob", number, &id), &body, 404, "NOT_FOUND"),
         (&ada, path("ada", number + 1, &id), &body, 404, "NOT_FOUND"),
@@ -341,7 +341,7 @@ async fn what_a_client_cannot_tell_is_answered_as_json() {
             "PAYLOAD_TOO_LARGE",
         ),
     ] {
-        let (answered, problem) = tell(member, &path, body).await;
+        let (answered, problem) = send_span(member, &path, body).await;
         assert_eq!((answered.as_u16(), &problem["code"]), (status, &json!(code)), "{path}: {problem}");
         assert_eq!(problem["message"], problem["detail"]);
     }

@@ -23,7 +23,7 @@ async fn request(app: &TestApp, label: &str) -> (u16, Value) {
 }
 
 /// A pending token: its identifier, and the whole token.
-async fn asked(app: &TestApp) -> (String, String) {
+async fn pending_token(app: &TestApp) -> (String, String) {
     let (status, body) = request(app, "ada@laptop").await;
     assert_eq!(status, 201, "{body}");
     let text = |key: &str| body[key].as_str().unwrap().to_owned();
@@ -56,11 +56,11 @@ async fn approve(browser: &Browser, member: &Member, identifier: &str) -> Page {
 }
 
 #[tokio::test]
-async fn a_token_is_good_when_somebody_signed_in_says_so() {
+async fn a_token_is_good_when_somebody_signed_in_approves_it() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let browser = app.browser(&ada).await;
-    let (identifier, token) = asked(&app).await;
+    let (identifier, token) = pending_token(&app).await;
     let path = page_of(&identifier);
     assert_eq!(status(&app, &token).await, 401);
     // Opening the page changes nothing, for any visitor.
@@ -109,8 +109,8 @@ async fn a_token_waits_for_ten_minutes() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let browser = app.browser(&ada).await;
-    let (in_time, token) = asked(&app).await;
-    let (late, late_token) = asked(&app).await;
+    let (in_time, token) = pending_token(&app).await;
+    let (late, late_token) = pending_token(&app).await;
     app.set_clock("2026-11-20T12:09:59Z");
     assert_eq!(approve(&browser, &ada, &in_time).await.status, StatusCode::OK);
     app.set_clock("2026-11-20T12:10:00Z");
@@ -122,7 +122,7 @@ async fn a_token_waits_for_ten_minutes() {
         [browser.open(&page_of(&late)).await.html, browser.open(&page_of("never0was0there0")).await.html];
     assert_eq!(pages[0], pages[1]);
     // Expired requests are removed when the next one arrives.
-    asked(&app).await;
+    pending_token(&app).await;
     let rows = entity::token_request::Entity::find().all(&app.database.connection().await).await.unwrap();
     assert_eq!(rows.len(), 1);
     app.stop().await;
@@ -136,7 +136,7 @@ async fn a_token_is_what_its_user_chose() {
     let browser = app.browser(&eve).await;
     app.account("bob").await;
     // Only for an account of the user, and for an offered period.
-    let (identifier, token) = asked(&app).await;
+    let (identifier, token) = pending_token(&app).await;
     for (account, days, status) in
         [("bob", "30", 403), ("nobody", "30", 403), ("", "30", 403), ("ada", "31", 400), ("ada", "-1", 400)]
     {
@@ -158,7 +158,7 @@ async fn a_token_is_what_its_user_chose() {
     assert_eq!(status(&app, &token).await, 401);
     // A refused token cannot be activated by anyone.
     app.set_clock("2026-11-20T12:00:00Z");
-    let (identifier, token) = asked(&app).await;
+    let (identifier, token) = pending_token(&app).await;
     let page = decide(&browser, &identifier, &[("account", "ada"), ("decision", "refuse")]).await;
     assert!(page.html.contains("The token request was refused"), "{}", page.html);
     assert_eq!(approve(&browser, &eve, &identifier).await.status, StatusCode::NOT_FOUND);
@@ -172,7 +172,7 @@ async fn who_is_in_several_accounts_chooses_one() {
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let browser = app.browser(&ada).await;
     app.member_with("ada", "bob", Role::Member).await;
-    let (identifier, token) = asked(&app).await;
+    let (identifier, token) = pending_token(&app).await;
     let page = browser.open(&page_of(&identifier)).await;
     let options = "<option value=\"ada\">ada</option><option value=\"bob\">bob</option>";
     assert!(page.html.contains(options), "{}", page.html);
@@ -192,12 +192,12 @@ async fn who_is_in_several_accounts_chooses_one() {
 async fn few_wait_of_one_address_and_those_who_have_most_give_way() {
     let app = TestApp::start().await;
     for _ in 0..20 {
-        asked(&app).await;
+        pending_token(&app).await;
     }
     let (status_of_one_more, body) = request(&app, "one more").await;
     assert_eq!((status_of_one_more, body["code"].as_str()), (429, Some("RATE_LIMITED")), "{body}");
     app.set_clock("2026-11-20T12:10:00Z");
-    asked(&app).await;
+    pending_token(&app).await;
     // Fifty addresses in networks of their own fill the limit, one after the other.
     let connection = app.database.connection().await;
     let one = entity::token_request::Entity::find().one(&connection).await.unwrap().unwrap();
@@ -214,21 +214,21 @@ async fn few_wait_of_one_address_and_those_who_have_most_give_way() {
         let rows = entity::token_request::Entity::find().all(&connection).await.unwrap();
         rows.into_iter().map(|row| row.identifier).collect::<BTreeSet<_>>()
     };
-    let ask_from = async |address: String| {
+    let request_from = async |address: String| {
         let client = Browser::at(&app.url(""), address.parse().unwrap());
-        let asked = client.request(Method::POST, "/api/v1/api-tokens-no-user/");
-        let asked = asked.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-        asked.body("label=x").send().await.unwrap().status().as_u16()
+        let request = client.request(Method::POST, "/api/v1/api-tokens-no-user/");
+        let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        request.body("label=x").send().await.unwrap().status().as_u16()
     };
     let before = pending().await;
-    let (identifier, token) = asked(&app).await;
+    let (identifier, token) = pending_token(&app).await;
     let after = pending().await;
     assert_eq!(before.difference(&after).collect::<Vec<_>>(), ["request0"], "the oldest of the first");
     assert_eq!(after.difference(&before).collect::<Vec<_>>(), [&identifier]);
     // Others get in as well, one for each, and those who fill it do not.
     for network in 101..121 {
-        assert_eq!(ask_from(format!("127.{network}.0.1")).await, 201, "{network}");
-        assert_eq!(ask_from("127.40.0.1".to_owned()).await, 429, "{network}");
+        assert_eq!(request_from(format!("127.{network}.0.1")).await, 201, "{network}");
+        assert_eq!(request_from("127.40.0.1".to_owned()).await, 429, "{network}");
     }
     let now = pending().await;
     let dropped: BTreeSet<_> = (1..21).map(|address| format!("request{}", 20 * address)).collect();
@@ -240,46 +240,51 @@ async fn few_wait_of_one_address_and_those_who_have_most_give_way() {
     assert_eq!(approve(&browser, &ada, &identifier).await.status, StatusCode::OK);
     assert_eq!(status(&app, &token).await, 200);
     app.set_clock("2026-11-20T12:20:01Z");
-    asked(&app).await;
+    pending_token(&app).await;
     assert_eq!(pending().await.len(), 1);
     app.stop().await;
 }
 
 #[tokio::test]
-async fn programs_behind_a_proxy_that_is_not_named_are_told_apart() {
+async fn programs_behind_a_proxy_that_is_not_named_are_distinguished() {
     let app = TestApp::start().await;
     let browser = app.browser(&app.account("ada").await).await;
-    let ask = async |told: &str| {
+    let request_through = async |forwarded_for: &str| {
         let request = app.anonymous(Method::POST, "/api/v1/api-tokens-no-user/");
         let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-        let answer = request.header("X-Forwarded-For", told).body("label=laptop").send().await.unwrap();
+        let answer =
+            request.header("X-Forwarded-For", forwarded_for).body("label=laptop").send().await.unwrap();
         let (status, body) = (answer.status().as_u16(), answer.json::<Value>().await.unwrap());
         (status, body["identifier"].as_str().unwrap_or_default().to_owned())
     };
     // A client's own entry precedes the one that the proxy adds.
     for number in 0..20 {
-        assert_eq!(ask(&format!("198.51.100.{number}, 203.0.113.9")).await.0, 201);
+        assert_eq!(request_through(&format!("198.51.100.{number}, 203.0.113.9")).await.0, 201);
     }
-    assert_eq!(ask("203.0.113.9").await.0, 429);
-    let (status, identifier) = ask("203.0.113.10").await;
+    assert_eq!(request_through("203.0.113.9").await.0, 429);
+    let (status, identifier) = request_through("203.0.113.10").await;
     assert_eq!(status, 201);
     let page = browser.open(&page_of(&identifier)).await;
     assert!(page.html.contains("UTC from 203.0.113.10 (reported by 127.0.0.1)<"), "{}", page.html);
-    asked(&app).await;
+    pending_token(&app).await;
     // A client that is no proxy can claim any address, and shares the limit of its actual address.
     for number in 21..400 {
-        assert_eq!(ask(&format!("10.1.{}.{}", number / 250, number % 250)).await.0, 201, "{number}");
+        assert_eq!(
+            request_through(&format!("10.1.{}.{}", number / 250, number % 250)).await.0,
+            201,
+            "{number}"
+        );
     }
     // The client with most requests makes room for another one of the proxy, and not for itself.
-    assert_eq!(ask("203.0.113.11").await.0, 201);
-    assert_eq!(ask("203.0.113.9").await.0, 429);
+    assert_eq!(request_through("203.0.113.11").await.0, 201);
+    assert_eq!(request_through("203.0.113.9").await.0, 429);
     let rows = entity::token_request::Entity::find().all(&app.database.connection().await).await.unwrap();
     let of = |client: &str| {
         let address = format!("{client} (reported by 127.0.0.1)");
         rows.iter().filter(|row| row.address == address).count()
     };
     assert_eq!((of("203.0.113.9"), of("203.0.113.10"), of("203.0.113.11"), rows.len()), (19, 1, 1, 401));
-    asked(&app).await;
+    pending_token(&app).await;
     app.stop().await;
 }
 
@@ -303,11 +308,11 @@ async fn what_is_no_such_request_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_no_more_than_was_asked_for_and_chosen() {
+async fn a_token_is_good_for_no_more_than_was_requested_and_chosen() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let browser = app.browser(&ada).await;
-    let asked = async |scope: Option<&str>| {
+    let request_scope = async |scope: Option<&str>| {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("label", "x");
         if let Some(scope) = scope {
@@ -328,7 +333,7 @@ async fn a_token_is_good_for_no_more_than_was_asked_for_and_chosen() {
         options.split("value=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
     };
     let every = ["ingest read admin", "ingest read", "read", "ingest"];
-    for (asked_for, offered, chosen, scopes) in [
+    for (requested, offered, chosen, scopes) in [
         (None, &every[..], None, json!(["ingest", "read", "admin"])),
         (None, &every, Some("ingest read"), json!(["ingest", "read"])),
         (Some(""), &every, Some("read"), json!(["read"])),
@@ -338,11 +343,11 @@ async fn a_token_is_good_for_no_more_than_was_asked_for_and_chosen() {
         (Some("ingest"), &["ingest"], Some("ingest read admin"), json!(["ingest"])),
         (Some("ingest admin"), &["ingest admin", "ingest"], None, json!(["ingest", "admin"])),
     ] {
-        let (status, body) = asked(asked_for).await;
+        let (status, body) = request_scope(requested).await;
         assert_eq!(status, 201, "{body}");
         let identifier = body["identifier"].as_str().unwrap();
         let page = browser.open(&page_of(identifier)).await;
-        assert_eq!(values(&page.html), offered, "{asked_for:?}");
+        assert_eq!(values(&page.html), offered, "{requested:?}");
         let mut fields = vec![("account", "ada"), ("days", ""), ("decision", "approve")];
         fields.extend(chosen.map(|chosen| ("scopes", chosen)));
         assert_eq!(decide(&browser, identifier, &fields).await.status, StatusCode::OK);
@@ -352,13 +357,13 @@ async fn a_token_is_good_for_no_more_than_was_asked_for_and_chosen() {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(json!(row.scopes), scopes, "{asked_for:?} {chosen:?}");
+        assert_eq!(json!(row.scopes), scopes, "{requested:?} {chosen:?}");
     }
     for wrong in ["all", "ingest,read", "READ"] {
-        let (status, body) = asked(Some(wrong)).await;
+        let (status, body) = request_scope(Some(wrong)).await;
         assert_eq!((status, &body["pointer"]), (400, &json!("/scope")), "{wrong}: {body}");
     }
-    let (_, body) = asked(Some("ingest")).await;
+    let (_, body) = request_scope(Some("ingest")).await;
     let page = browser.open(&page_of(body["identifier"].as_str().unwrap())).await;
     assert!(page.html.contains("requests a token that can only report clusters."), "{}", page.html);
     let fields = [("account", "ada"), ("days", ""), ("scopes", "write"), ("decision", "approve")];

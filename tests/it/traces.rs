@@ -13,7 +13,7 @@ use serde_json::json;
 
 /// The trace of W3C Trace Context's own example, and the calling span in it.
 const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
-const ASKING: u128 = 0x00f0_67aa_0ba9_02b7;
+const PARENT_SPAN: u128 = 0x00f0_67aa_0ba9_02b7;
 
 /// Starts a server that exports traces, and returns its first token.
 async fn traced(endpoint: &str, more: &[(&str, &str)]) -> (tempfile::TempDir, Program, String) {
@@ -28,16 +28,16 @@ async fn traced(endpoint: &str, more: &[(&str, &str)]) -> (tempfile::TempDir, Pr
 }
 
 /// Queries the viewer's name as part of a trace.
-async fn ask(server: &Program, token: &str, flags: &str) {
+async fn send_query(server: &Program, token: &str, flags: &str) {
     let request = server.client().post(server.url("/graphql")).bearer_auth(token);
-    let request = request.header("traceparent", format!("00-{TRACE:032x}-{ASKING:016x}-{flags}"));
+    let request = request.header("traceparent", format!("00-{TRACE:032x}-{PARENT_SPAN:016x}-{flags}"));
     let answer = request.json(&json!({ "query": "{ viewer { user { name } } }" })).send().await.unwrap();
     let answer: serde_json::Value = answer.json().await.unwrap();
     assert_eq!(answer["data"]["viewer"]["user"]["name"], "admin");
 }
 
 /// The resource attributes of the program, and its spans.
-fn told(requests: Vec<Received>) -> (Vec<KeyValue>, Vec<Span>) {
+fn decode_spans(requests: Vec<Received>) -> (Vec<KeyValue>, Vec<Span>) {
     let (mut resource, mut spans) = (Vec::new(), Vec::new());
     for request in requests {
         assert_eq!(request.target, "POST /v1/traces");
@@ -68,15 +68,16 @@ fn number(bytes: &[u8]) -> u128 {
 async fn a_request_is_a_span_of_the_trace_it_belongs_to() {
     let collector = WebhookReceiver::start().await;
     let (_directory, server, token) = traced(&collector.origin(), &[]).await;
-    ask(&server, &token, "01").await;
+    send_query(&server, &token, "01").await;
     // Unsent spans are exported before the program ends.
     assert_eq!(server.terminate().await, Some(0));
 
-    let (resource, spans) = told(collector.received());
+    let (resource, spans) = decode_spans(collector.received());
     assert_eq!(text(&resource, "service.name").as_deref(), Some("galvo"));
     let of_trace: Vec<&Span> = spans.iter().filter(|span| number(&span.trace_id) == TRACE).collect();
-    let asked: Vec<&&Span> = of_trace.iter().filter(|span| number(&span.parent_span_id) == ASKING).collect();
-    let [request] = *asked else { panic!("{spans:?}") };
+    let requests: Vec<&&Span> =
+        of_trace.iter().filter(|span| number(&span.parent_span_id) == PARENT_SPAN).collect();
+    let [request] = *requests else { panic!("{spans:?}") };
     assert_eq!(request.name, "POST /graphql");
     assert_eq!(request.kind(), SpanKind::Server);
     assert_eq!(text(&request.attributes, "http.request.method").as_deref(), Some("POST"));
@@ -106,13 +107,13 @@ async fn the_usual_variables_are_read() {
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-laboratory=7"),
     ];
     let (_directory, server, token) = traced(&collector.origin(), &usual).await;
-    ask(&server, &token, "00").await;
-    ask(&server, &token, "01").await;
+    send_query(&server, &token, "00").await;
+    send_query(&server, &token, "01").await;
     assert_eq!(server.terminate().await, Some(0));
 
     let received = collector.received();
     assert!(received.iter().all(|request| request.header("x-laboratory") == "7"));
-    let (resource, spans) = told(received);
+    let (resource, spans) = decode_spans(received);
     assert_eq!(text(&resource, "service.name").as_deref(), Some("galvo-of-the-laboratory"));
     // Of the two requests, only the one with a sampled trace was kept.
     let requests = spans.iter().filter(|span| span.name == "POST /graphql");
@@ -127,7 +128,7 @@ async fn a_collector_that_is_away_hinders_nothing() {
     silent.answer(&[Answer::Silence; 64]);
     for endpoint in ["http://127.0.0.1:9".to_owned(), silent.origin()] {
         let (_directory, server, token) = traced(&endpoint, &[]).await;
-        ask(&server, &token, "01").await;
+        send_query(&server, &token, "01").await;
         let ended = tokio::time::timeout(Duration::from_secs(20), server.terminate()).await;
         assert_eq!(ended.expect("it ends"), Some(0));
     }

@@ -70,9 +70,9 @@ def boot(root, steps):
     (root / "opt" / "steps.sh").write_text("\n".join(script))
     (root / "opt" / "input").write_text(PASSWORD + "\n")
     (root / "etc/systemd/system/steps.service").write_text(UNIT)
-    wanted = root / "etc/systemd/system/multi-user.target.wants"
-    wanted.mkdir(exist_ok=True)
-    (wanted / "steps.service").symlink_to("../steps.service")
+    wants = root / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(exist_ok=True)
+    (wants / "steps.service").symlink_to("../steps.service")
     container = ["systemd-nspawn", "--register=no", "--keep-unit", "--boot", f"--directory={root}"]
     # Its network is that of this machine otherwise, where a server may listen already.
     done = subprocess.run(

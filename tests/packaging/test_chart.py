@@ -132,9 +132,9 @@ def test_names_lead_somewhere(values):
     for monitor in objects.of("ServiceMonitor"):
         (endpoint,) = monitor["spec"]["endpoints"]
         assert endpoint["port"] in served.values()
-        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        selector = monitor["spec"]["selector"]["matchLabels"].items()
         services = [one["metadata"]["labels"] for one in objects.of("Service")]
-        assert [one for one in services if wanted <= one.items()]
+        assert [one for one in services if selector <= one.items()]
     for _, spec in objects.pods().values():
         volumes = {volume["name"] for volume in spec.get("volumes") or []}
         mounts = {mount["name"] for mount in spec["containers"][0].get("volumeMounts") or []}
@@ -164,7 +164,7 @@ def test_sqlite_has_one_pod_at_a_time():
     assert container["volumeMounts"] == [{"name": "data", "mountPath": "/var/lib/galvo"}, keys]
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "galvo"}}
     assert spec["volumes"][0] == volume
-    # More pods are refused even if the values ask for them.
+    # More pods are refused even if the values request them.
     more = Objects({**SQLITE, "replicaCount": 5}).one("Deployment")
     assert more["spec"]["replicas"] == 1
 
@@ -185,7 +185,7 @@ def test_migrations_come_before_the_pods():
     assert int(secret["helm.sh/hook-weight"]) < int(annotations["helm.sh/hook-weight"])
 
 
-def test_what_the_values_say_reaches_the_server():
+def test_the_values_reach_the_server():
     objects = Objects(SETS["ingress"])
     _, _, container = objects.server()
     digest = SETS["ingress"]["image"]["digest"]

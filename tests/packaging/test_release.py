@@ -152,8 +152,8 @@ def test_the_program_runs_where_its_archive_is_unpacked(release, tmp_path, galvo
     unit = unpacked / "docker" / "systemd" / "galvo.service"
     assert installed.read_bytes() == unit.read_bytes()
     for program in (unpacked / "galvo", galvo_bin):
-        said = run(program, "--version", env=clean_environment(), cwd=tmp_path)
-        assert said == f"galvo {VERSION}\n"
+        version = run(program, "--version", env=clean_environment(), cwd=tmp_path)
+        assert version == f"galvo {VERSION}\n"
     schema = run(unpacked / "galvo", "schema", env=clean_environment(), cwd=tmp_path)
     assert schema == (release / f"galvo-{VERSION}.graphql").read_text(encoding="utf-8")
     with tarfile.open(release / f"{ARCHIVE}.tar.gz") as archive:

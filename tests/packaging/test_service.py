@@ -138,7 +138,7 @@ def test_a_script_of_the_python_package_is_not_replaced(root, galvo_bin):
 
 
 @pytest.mark.parametrize("command", [["install"], ["uninstall"], ["run", "user", "list"]])
-def test_where_it_cannot_be_managed_the_command_says_so_and_changes_nothing(command, galvo_bin):
+def test_where_it_cannot_be_managed_the_command_fails_and_changes_nothing(command, galvo_bin):
     words, message = [galvo_bin], "systemd does not run this machine: start `galvo serve` "
     if Path("/run/systemd/system").exists() and os.geteuid() == 0:
         # The command sees a machine without systemd.
@@ -172,7 +172,7 @@ def test_the_documented_commands_are_those_of_the_program(galvo_bin):
     )
     assert {"doctor", "user create", "token create", "backup"} <= set(passed_on)
     for words in passed_on:
-        asked = [galvo_bin, *words.split(), "--help"]
-        assert subprocess.run(asked, capture_output=True).returncode == 0, words
+        arguments = [galvo_bin, *words.split(), "--help"]
+        assert subprocess.run(arguments, capture_output=True).returncode == 0, words
     (drop_in,) = blocks("linux.md", "ini")
     assert drop_in.startswith("[Service]\n")

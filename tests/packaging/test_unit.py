@@ -179,12 +179,12 @@ def test_wrong_settings_end_without_a_restart(tmp_path, galvo_bin):
     assert [str(done.returncode)] == setting("RestartPreventExitStatus")
 
 
-def test_the_server_tells_systemd_when_it_is_ready_and_when_it_stops(tmp_path, galvo_bin):
+def test_the_server_notifies_systemd_when_it_is_ready_and_when_it_stops(tmp_path, galvo_bin):
     assert setting("Type") == ["notify"]
     processes = Processes(tmp_path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-        told.bind(str(tmp_path / "notify"))
-        told.settimeout(60)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
+        notifications.bind(str(tmp_path / "notify"))
+        notifications.settimeout(60)
         environment = {
             **clean_environment(),
             "GALVO_LISTEN": "127.0.0.1:0",
@@ -192,12 +192,12 @@ def test_the_server_tells_systemd_when_it_is_ready_and_when_it_stops(tmp_path, g
         }
         try:
             server = processes.start("galvo", [galvo_bin, "serve"], environment)
-            assert told.recv(100).split() == [b"READY=1"]
+            assert notifications.recv(100).split() == [b"READY=1"]
             address = server.wait_for_log(r"^listening on (http\S+)$").group(1)
             with urllib.request.urlopen(f"{address}/readyz", timeout=10) as response:
                 assert response.status == 200
             server.send(signal.SIGTERM)
-            assert told.recv(100).split() == [b"STOPPING=1"]
+            assert notifications.recv(100).split() == [b"STOPPING=1"]
             assert server.wait(30) == 0
         finally:
             processes.kill_all()

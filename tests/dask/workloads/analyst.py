@@ -30,15 +30,15 @@ def flat(row, above=""):
 
 
 class Analyst(errands.Errands):
-    def ask(self, function, mine=False, **arguments):
+    def call_function(self, function, mine=False, **arguments):
         """Returns the rows of a package function; with ``mine``, about this client's cluster."""
         if mine:
             arguments["cluster_id"] = self.client
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always", UserWarning)
             returned = getattr(galvo, function)(**arguments)
-        told = [str(one.message) for one in warned if issubclass(one.category, UserWarning)]
-        return {"rows": plain(returned), "warnings": told}
+        messages = [str(one.message) for one in warned if issubclass(one.category, UserWarning)]
+        return {"rows": plain(returned), "warnings": messages}
 
     def refused(self, function, **arguments):
         """Returns the error of a failing function."""

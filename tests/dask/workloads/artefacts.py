@@ -133,7 +133,7 @@ def main(directory):
         stream = client.get_task_stream(start=started)
         for format in ("msgpack", "yaml"):
             client.dump_cluster_state(str(directory / "dump"), format=format)
-        told = {
+        recorded = {
             "groups": client.run_on_scheduler(groups_of),
             "scheduler": client.run_on_scheduler(scheduler_of),
             "logs": client.run(logs_of),
@@ -153,7 +153,7 @@ def main(directory):
             ],
         }
         del futures
-    (directory / "told.json").write_text(json.dumps(told))
+    (directory / "recorded.json").write_text(json.dumps(recorded))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class Commands:
         """Returns the number and the warnings, or the name of an exception and its message."""
         import galvo
 
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 if package == "galvo":
@@ -40,7 +40,7 @@ class Commands:
                     number = self.register_with_coiled()
             except Exception as error:
                 return [type(error).__name__, str(error)]
-        return [number, [str(one.message) for one in said if "galvo" in str(one.message)]]
+        return [number, [str(one.message) for one in caught if "galvo" in str(one.message)]]
 
     def unregister_galvo(self):
         # Not all releases of Dask offer this to clients.

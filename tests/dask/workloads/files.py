@@ -40,7 +40,7 @@ class Witness(SchedulerPlugin):
             if spent["action"] in ("compute", "transfer"):
                 group[spent["action"]] += spent["stop"] - spent["start"]
 
-    def told(self):
+    def counts(self):
         return {name: {**group, "keys": len(group["keys"])} for name, group in self.groups.items()}
 
 
@@ -101,7 +101,7 @@ def write_files(directory):
             client.dump_cluster_state(str(directory / "dump"), format=format)
         scheduler = cluster.scheduler
         return {
-            "groups": witness.told(),
+            "groups": witness.counts(),
             "keys": len(witness.keys),
             "kept": {
                 name: {
@@ -124,14 +124,14 @@ def write_report_of_lost_results(directory):
             with contextlib.suppress(Exception):  # it is gone before it can respond
                 client.run(lambda: os._exit(1), workers=[lost])
             deadline = time.monotonic() + 60
-            while witness.told()["größe"]["succeeded"] < len(futures) + len(has):
+            while witness.counts()["größe"]["succeeded"] < len(futures) + len(has):
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             wait(futures)
-        return {"groups": witness.told(), "lost": len(has)}
+        return {"groups": witness.counts(), "lost": len(has)}
 
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
-    told = {"files": write_files(target), "again": write_report_of_lost_results(target)}
-    (target / "told.json").write_text(json.dumps(told), encoding="utf-8")
+    counts = {"files": write_files(target), "again": write_report_of_lost_results(target)}
+    (target / "counts.json").write_text(json.dumps(counts), encoding="utf-8")

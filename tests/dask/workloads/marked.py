@@ -77,18 +77,18 @@ def trip():
     raise OSError("tripped")  # EventMarkerRaise
 
 
-def tell(number):
+def log_traceback(number):
     try:
         trip()  # EventMarkerCall
     except OSError:
         text = traceback.format_exc()
-    said = {
+    details = {
         "text": text,
         "quoted": repr(text),
         "lines": text.splitlines(),
         "nested": [{"deep": text}],
     }
-    get_worker().log_event("troubles", said)
+    get_worker().log_event("troubles", details)
     return [data("Result")]
 
 
@@ -115,8 +115,8 @@ def troubles(client, value):
         client.submit(fail, 2, {"station": data(value)}, more=Reading(value), other=data(value)),
         *client.map(fail_with_traceback, range(2)),
     ]
-    told = [client.submit(log, 1), client.submit(tell, 1)]
-    wait([*busy, *failed, *told], timeout=60)
+    logged = [client.submit(log, 1), client.submit(log_traceback, 1)]
+    wait([*busy, *failed, *logged], timeout=60)
     for future in failed:
         assert future.status == "error"
     try:
@@ -126,4 +126,4 @@ def troubles(client, value):
     else:
         raise AssertionError("it did not fail")
     client.log_event("said", {"tasks": len(busy)})
-    return {"held": list(itertools.chain(failed, told, busy))}
+    return {"held": list(itertools.chain(failed, logged, busy))}

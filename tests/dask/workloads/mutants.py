@@ -65,20 +65,20 @@ def mutants_of_page(directory, chance):
 
 
 def main(directory, number, seed):
-    told = {"imported": 0, "refused": [], "wrong": []}
+    outcomes = {"imported": 0, "refused": [], "wrong": []}
     for mutants in (mutants_of_dump, mutants_of_page):
         files = mutants(directory, random.Random(seed))
         for n in range(number):
             path = next(files)
             try:
                 galvo.import_file(path, f"mutant {n}")
-                told["imported"] += 1
+                outcomes["imported"] += 1
             except galvo.NotImportable as error:
-                told["refused"].append(str(error))
+                outcomes["refused"].append(str(error))
             except Exception as error:
                 path.rename(directory / f"wrong-{n}{path.suffix}")
-                told["wrong"].append(f"{path.name} {n}: {type(error).__name__}: {error}")
-    print(json.dumps(told))
+                outcomes["wrong"].append(f"{path.name} {n}: {type(error).__name__}: {error}")
+    print(json.dumps(outcomes))
 
 
 if __name__ == "__main__":

@@ -118,13 +118,13 @@ class Observer(SchedulerPlugin):
 
     async def observed_texts(self, topic):
         events = self.scheduler.get_events(topic)
-        return json.dumps([[at, said["exception_text"]] for at, said in events])
+        return json.dumps([[at, event["exception_text"]] for at, event in events])
 
     async def observed_keys(self, address):
         return json.dumps([str(task.key) for task in self.scheduler.workers[address].processing])
 
     async def observed_events(self, topic):
-        return json.dumps([[at, said] for at, said in self.scheduler.get_events(topic)])
+        return json.dumps([[at, event] for at, event in self.scheduler.get_events(topic)])
 
 
 def dask_setup(scheduler):

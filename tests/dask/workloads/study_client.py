@@ -20,10 +20,10 @@ class StudyCommands(client.Commands):
         return outcome
 
     def dask_spans(self, tags):
-        async def ask():
+        async def fetch():
             return await self.client.scheduler.dask_spans(tags=tags)
 
-        return json.loads(self.client.sync(ask))
+        return json.loads(self.client.sync(fetch))
 
     def dask_metrics(self):
         """Returns the fine metrics of all work until now, once workers have sent them.
@@ -31,12 +31,12 @@ class StudyCommands(client.Commands):
         They do so with heartbeats, and not on closing: measurements since the last heartbeat are
         lost, for Dask, too.
         """
-        asked_at = time.time()
+        requested_at = time.time()
         while True:
-            told = self.client.sync(self.client.scheduler.dask_metrics)
-            if told["complete_until"] > asked_at:
-                return told["metrics"]
-            if time.time() > asked_at + 30:
+            fetched = self.client.sync(self.client.scheduler.dask_metrics)
+            if fetched["complete_until"] > requested_at:
+                return fetched["metrics"]
+            if time.time() > requested_at + 30:
                 raise TimeoutError("not all workers have sent a heartbeat")
             time.sleep(0.05)
 

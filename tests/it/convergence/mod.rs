@@ -201,7 +201,7 @@ fn losses_are_made_up_for_by_the_next_report() {
 }
 
 #[test]
-fn a_store_that_lost_rows_asks_until_it_has_all() {
+fn a_store_that_lost_rows_requests_them_until_it_has_all() {
     let answered = vec((vec(step(), 4..24), any::<bool>()), 1..4);
     check(&(vec(step(), 1..20), answered), &async |case, (before, rounds)| {
         let [clean, other] = case.accounts().await;
@@ -214,7 +214,7 @@ fn a_store_that_lost_rows_asks_until_it_has_all() {
             let (_, body) = other.report(&scheduler.report_after(sequence, base, acknowledged)).await;
             prop_assert_eq!(&body["resend"], &Value::Bool(base > 0), "report {}", sequence);
             if *answered {
-                // A reporter that was asked to resend starts over, with everything it still knows.
+                // A reporter that received a request to resend starts over, with everything it still knows.
                 (base, acknowledged) = (0, sequence);
             }
             case.app.fold_usage().await;
@@ -341,9 +341,9 @@ async fn everything_once(app: &TestApp, ada: &Member) {
     app.fold_usage().await;
     refuse(&bob, "PROFILES").await;
     let path = format!("/api/v2/analytics/{}/cluster/{number}/span/{}", ada.slug(), harness::uuid(32));
-    let told = json!({ "start": 1_795_172_400.5, "stop": 1_795_172_401,
+    let client_span = json!({ "start": 1_795_172_400.5, "stop": 1_795_172_401,
         "callstack": [{ "code": "x = 1", "filename": "a.py", "relative_line": 0 }] });
-    let answer = ada.request(reqwest::Method::POST, &path).json(&told).send().await.unwrap();
+    let answer = ada.request(reqwest::Method::POST, &path).json(&client_span).send().await.unwrap();
     assert_eq!(answer.status(), reqwest::StatusCode::OK);
 }
 
@@ -388,7 +388,7 @@ async fn every_table_is_compared_or_exempt() {
         content.columns.iter().flat_map(|(table, columns)| columns.iter().map(move |c| (*table, *c)));
     let compared: BTreeSet<(String, String)> =
         compared.map(|(table, column)| (table.to_owned(), column.to_owned())).collect();
-    assert_eq!(there, compared, "compare a new table in `Content::of`, or say in `EXEMPT` why not");
+    assert_eq!(there, compared, "compare a new table in `Content::of`, or state in `EXEMPT` why not");
     for (table, _) in EXEMPT {
         let known = rows.iter().any(|row| text(row, 0) == table);
         assert!(known && !content.rows.contains_key(table), "{table}");

@@ -104,7 +104,7 @@ pub(super) async fn csv(
     let bytes = response.bytes().await.unwrap();
     assert_eq!(status, StatusCode::OK, "{path}: {}", String::from_utf8_lossy(&bytes));
     assert_eq!(content_type, "text/csv; charset=utf-8; header=present");
-    assert!(bytes.ends_with(b"\r\n"), "lines end as RFC 4180 says");
+    assert!(bytes.ends_with(b"\r\n"), "lines end as RFC 4180 requires");
     let mut reader = ::csv::Reader::from_reader(Cursor::new(bytes));
     let texts = |record: &::csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<_>>();
     let names = texts(reader.headers().unwrap());
@@ -166,7 +166,7 @@ pub(super) fn of_answer(value: &Value, kind: &str) -> Value {
 }
 
 /// True if a CSV cell matches a value of GraphQL's response.
-pub(super) fn tells(cell: &str, value: &Value, kind: &str) -> bool {
+pub(super) fn cell_matches(cell: &str, value: &Value, kind: &str) -> bool {
     match (kind, value) {
         (_, Value::Null) => cell.is_empty(),
         ("JSON" | "list of texts", value) => serde_json::from_str::<Value>(cell).unwrap() == *value,
@@ -174,12 +174,13 @@ pub(super) fn tells(cell: &str, value: &Value, kind: &str) -> bool {
         ("text", Value::String(text)) => {
             // Ignores the quote before characters that could begin a formula.
             let is_line = text.starts_with(['\t', '\r', '\n']);
-            let mut told = cell.strip_prefix('\'').filter(|_| is_line).unwrap_or(cell).chars().peekable();
+            let mut characters =
+                cell.strip_prefix('\'').filter(|_| is_line).unwrap_or(cell).chars().peekable();
             let (mut begins, mut without) = (true, String::new());
-            while let Some(character) = told.next() {
-                let guarded = told.peek().is_some_and(|next| "=+-@＝＋－＠'".contains(*next));
+            while let Some(character) = characters.next() {
+                let guarded = characters.peek().is_some_and(|next| "=+-@＝＋－＠'".contains(*next));
                 if begins && character == '\'' && guarded {
-                    without.extend(told.next());
+                    without.extend(characters.next());
                 } else {
                     without.push(character);
                 }

@@ -11,7 +11,7 @@ use harness::{
 use reqwest::{StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use self::file::{ARROW, CSV, Column, Export, arrow, begin, csv, exports, of_answer, rows, tells};
+use self::file::{ARROW, CSV, Column, Export, arrow, begin, cell_matches, csv, exports, of_answer, rows};
 
 /// The types with lists, besides accounts and clusters.
 const TYPES: [(&str, &str); 3] =
@@ -203,13 +203,13 @@ async fn compare(
         assert_eq!((field.name(), field.is_nullable()), (&column.name, column.nullable), "{path}");
         assert_eq!(field.metadata()["description"], column.description);
     }
-    let told = nodes.iter().map(|node| {
+    let expected = nodes.iter().map(|node| {
         export.columns.iter().map(|column| of_answer(&value(node, column), &column.kind)).collect::<Vec<_>>()
     });
-    let (told, exported) = (told.collect::<Vec<_>>(), rows(&batches, &export.columns));
-    assert_eq!(exported.len(), told.len(), "{path} {arguments}");
-    for (exported, told) in exported.iter().zip(&told) {
-        assert_eq!(exported, told, "{path} {arguments}");
+    let (expected, exported) = (expected.collect::<Vec<_>>(), rows(&batches, &export.columns));
+    assert_eq!(exported.len(), expected.len(), "{path} {arguments}");
+    for (exported, expected) in exported.iter().zip(&expected) {
+        assert_eq!(exported, expected, "{path} {arguments}");
     }
     let (names, lines) = csv(ada, &path, parameters).await;
     assert_eq!(names, export.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>());
@@ -217,14 +217,14 @@ async fn compare(
     for (line, node) in lines.iter().zip(&nodes) {
         for (cell, column) in line.iter().zip(&export.columns) {
             let value = value(node, column);
-            assert!(tells(cell, &value, &column.kind), "{path} {}: {cell} for {value}", column.name);
+            assert!(cell_matches(cell, &value, &column.kind), "{path} {}: {cell} for {value}", column.name);
         }
     }
     nodes.len()
 }
 
 #[tokio::test]
-async fn every_export_is_what_graphql_tells() {
+async fn every_export_is_what_graphql_returns() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     decide(&ada).await;
@@ -244,7 +244,7 @@ async fn every_export_is_what_graphql_tells() {
         "computations" => failed["id"].as_str().unwrap().to_owned(),
         "error-groups" => within["errors"]["nodes"][0]["group"]["id"].as_str().unwrap().to_owned(),
         "spans" => outer["id"].as_str().unwrap().to_owned(),
-        of => panic!("nobody said which of the {of}"),
+        of => panic!("no identifier for {of}"),
     };
     let mut empty = Vec::new();
     for export in exports() {
@@ -322,7 +322,7 @@ async fn parameters_are_the_fields_arguments() {
 }
 
 #[tokio::test]
-async fn fine_metrics_are_told_span_by_span() {
+async fn fine_metrics_are_exported_span_by_span() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let (number, second) = world(&ada).await;
@@ -345,8 +345,8 @@ async fn fine_metrics_are_told_span_by_span() {
         let path = export.path.replace("{id}", &cluster);
         let parameters: Vec<_> = unit.map(|unit| ("unit", unit.to_owned())).into_iter().collect();
         let (_, batches) = arrow(&ada, &path, &parameters).await;
-        let told: Vec<_> = rows(&batches, &export.columns).into_iter().map(Value::from).collect();
-        assert_eq!(told, expected);
+        let exported: Vec<_> = rows(&batches, &export.columns).into_iter().map(Value::from).collect();
+        assert_eq!(exported, expected);
         let (names, lines) = csv(&ada, &path, &parameters).await;
         assert_eq!(
             names.join(" "),
@@ -356,7 +356,10 @@ async fn fine_metrics_are_told_span_by_span() {
         assert_eq!(lines.len(), expected.len());
         for (line, expected) in lines.iter().zip(&expected) {
             for (index, column) in export.columns.iter().enumerate() {
-                assert!(tells(&line[index], &expected[index], &column.kind), "{line:?} for {expected}");
+                assert!(
+                    cell_matches(&line[index], &expected[index], &column.kind),
+                    "{line:?} for {expected}"
+                );
             }
         }
     }

@@ -33,7 +33,7 @@ async fn with_points(ada: &Member, expires: Option<&str>) -> Member {
 }
 
 #[tokio::test]
-async fn an_export_waits_for_points_and_tells_each_row_once() {
+async fn an_export_waits_for_points_and_returns_each_row_once() {
     let app = TestApp::start_with(|settings| {
         settings.query_cost_per_minute = FEW_POINTS;
         settings.max_query_cost = FEW_POINTS;
@@ -87,7 +87,7 @@ async fn fine_metrics(ada: &Member, sequence: i64, spans: std::ops::Range<u128>)
 }
 
 /// Sends the head of a request, and reads the head of the response.
-async fn asked(
+async fn send_request(
     app: &TestApp,
     member: &Member,
     path: &str,
@@ -121,7 +121,7 @@ async fn a_reader_may_be_slow_but_not_asleep() {
         number = fine_metrics(&ada, i64::from(report) + 1, first..first + 5).await;
     }
     let path = &format!("/api/v1/export/clusters/{number}/fine-metrics");
-    let (mut slow, head) = asked(&app, &ada, path, "1.1", 1 << 18).await;
+    let (mut slow, head) = send_request(&app, &ada, path, "1.1", 1 << 18).await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     let (mut bytes, mut buffer, began) = (Vec::new(), vec![0; 1 << 16], Instant::now());
     loop {
@@ -138,7 +138,7 @@ async fn a_reader_may_be_slow_but_not_asleep() {
     assert_eq!(lines, 200_000, "of all cells");
     assert!(began.elapsed() > patience * 2, "{:?}", began.elapsed());
 
-    let (mut asleep, _) = asked(&app, &ada, path, "1.1", 4_096).await;
+    let (mut asleep, _) = send_request(&app, &ada, path, "1.1", 4_096).await;
     // The statements stop once all buffers between server and client are full.
     let mut statements = 0;
     while app.statements() > statements {
@@ -149,7 +149,7 @@ async fn a_reader_may_be_slow_but_not_asleep() {
     let _ = asleep.read_to_end(&mut rest).await;
     assert!(rest.len() < bytes.len() && !rest.ends_with(b"0\r\n\r\n"), "{} bytes", rest.len());
 
-    let (_, head) = asked(&app, &ada, path, "1.0", 4_096).await;
+    let (_, head) = send_request(&app, &ada, path, "1.0", 4_096).await;
     assert!(head.contains(" 505 "), "a file that was cut off would look whole: {head}");
     app.stop().await;
 }

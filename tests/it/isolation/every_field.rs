@@ -78,8 +78,10 @@ impl Walk {
         let mut open = VecDeque::from(["Query".to_owned()]);
         while let Some(of) = open.pop_front() {
             let way = walk.ways[&of].clone();
-            let fields = walk.asked(&of).filter(|field| !DETOURS.contains(&path(&of, field).as_str()));
-            let fields = fields.map(|field| (innermost(&field.ty.node), ask_for(&of, field).swap_remove(0)));
+            let fields =
+                walk.queried_fields(&of).filter(|field| !DETOURS.contains(&path(&of, field).as_str()));
+            let fields =
+                fields.map(|field| (innermost(&field.ty.node), selections(&of, field).swap_remove(0)));
             let members = walk.sdl.members(&of).map(|member| (member, format!("... on {member}")));
             for (to, step) in
                 fields.chain(members).map(|(to, step)| (to.to_owned(), step)).collect::<Vec<_>>()
@@ -94,7 +96,7 @@ impl Walk {
     }
 
     /// The queried fields of a type.
-    fn asked(&self, of: &str) -> impl Iterator<Item = &FieldDefinition> {
+    fn queried_fields(&self, of: &str) -> impl Iterator<Item = &FieldDefinition> {
         self.sdl.fields(of).filter(move |field| {
             let path = path(of, field);
             !BY_NAME.contains(&path.as_str()) && path != COUNTING && path != BROWSERS[0]
@@ -137,10 +139,10 @@ impl Walk {
         if !self.sdl.is_composite(of) {
             return String::new();
         }
-        let fields = self.asked(of).filter(|field| is_selected(field));
+        let fields = self.queried_fields(of).filter(|field| is_selected(field));
         let fields = fields.flat_map(|field| {
             let inside = self.contents(innermost(&field.ty.node));
-            ask_for(of, field).into_iter().map(move |asked| format!(" {asked} {inside}"))
+            selections(of, field).into_iter().map(move |selection| format!(" {selection} {inside}"))
         });
         format!("{{ __typename{} }}", fields.collect::<String>())
     }
@@ -170,15 +172,15 @@ impl Walk {
     fn lookups(&self) -> BTreeMap<String, String> {
         let mut lookups = BTreeMap::new();
         for of in self.ways.keys() {
-            for field in self.asked(of).filter(|field| path(of, field) != BY_UUID) {
+            for field in self.queried_fields(of).filter(|field| path(of, field) != BY_UUID) {
                 for argument in &field.arguments {
                     let name = argument.node.name.node.as_str();
                     for place in self.places(&argument.node.ty.node) {
                         let usual = usual(of, field).next().unwrap();
                         let arguments = arguments(of, field, usual, Some((name, &place)));
-                        let asked = format!("{}{arguments}", field.name.node);
-                        let selection = format!("{{ {asked} {} }}", self.contents(innermost(&field.ty.node)));
-                        lookups.insert(format!("{of}.{asked}"), self.query(of, &selection));
+                        let call = format!("{}{arguments}", field.name.node);
+                        let selection = format!("{{ {call} {} }}", self.contents(innermost(&field.ty.node)));
+                        lookups.insert(format!("{of}.{call}"), self.query(of, &selection));
                     }
                 }
             }
@@ -200,7 +202,7 @@ impl Walk {
 type Arguments = &'static [(&'static str, &'static str)];
 
 /// A field with its arguments, under an alias for each variant.
-fn ask_for(of: &str, field: &FieldDefinition) -> Vec<String> {
+fn selections(of: &str, field: &FieldDefinition) -> Vec<String> {
     let ways: Vec<String> = usual(of, field).map(|usual| arguments(of, field, usual, None)).collect();
     let name = &field.name.node;
     let names = ways.into_iter().enumerate().map(|(number, arguments)| match number {
@@ -273,15 +275,15 @@ async fn every_field_answers_as_if_there_were_no_other_account() {
 
     let (hers, own) = (node_ids(&ada).await, node_ids(&bob).await);
     for (what, query) in walk.lookups() {
-        let ask = async |id: &Value| {
+        let look_up = async |id: &Value| {
             let id = id.as_str().unwrap();
             bob.ask(&query.replace("<ID>", &format!("{id:?}")), json!({})).await.to_string()
         };
         let mut found = 0;
         for ((noun, id), (_, own)) in hers.iter().zip(&own) {
-            let nobodys = ask(&of_nothing(id)).await;
-            assert_eq!(ask(id).await, nobodys, "{what}: {noun}");
-            found += i32::from(ask(own).await != ask(&of_nothing(own)).await);
+            let nobodys = look_up(&of_nothing(id)).await;
+            assert_eq!(look_up(id).await, nobodys, "{what}: {noun}");
+            found += i32::from(look_up(own).await != look_up(&of_nothing(own)).await);
         }
         assert!(found > 0, "{what} finds nothing of one's own either");
     }

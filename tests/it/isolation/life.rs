@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use galvo::app::QuotaChange;
 use harness::{
-    Heard, Member, ReportBuilder, STARTED_AT, SigningKey, Socket, TestApp, activity, claims, code,
+    Incoming, Member, ReportBuilder, STARTED_AT, SigningKey, Socket, TestApp, activity, claims, code,
     code_frame, computation, error, event, log_line, profile, sample, span, task_group, threads, usage, uuid,
     worker,
 };
@@ -39,8 +39,8 @@ impl<'a> Life<'a> {
         life.goes_on().await;
         app.run_jobs().await;
         app.fold_usage().await;
-        while let Some(heard) = socket.hear_within(Duration::from_millis(500)).await {
-            let Heard::Message(mut message) = heard else { panic!("{heard:?}") };
+        while let Some(received) = socket.receive_within(Duration::from_millis(500)).await {
+            let Incoming::Message(mut message) = received else { panic!("{received:?}") };
             assert_eq!(message["type"], "next", "{message}");
             life.note("Subscription", message["payload"]["data"].take());
         }
@@ -68,7 +68,7 @@ impl<'a> Life<'a> {
             let whole = self.walk.whole_of("Subscription", field);
             let query =
                 format!("subscription {{ {field}(account: \"{}\"{filter}) {whole} }}", self.owner.slug());
-            socket.ask(&format!("{field}{filter}"), &query, json!({})).await;
+            socket.subscribe(&format!("{field}{filter}"), &query, json!({})).await;
         }
         socket
     }
@@ -113,16 +113,16 @@ impl<'a> Life<'a> {
         self.change("setIdlePolicy", idle).await;
         self.change("setDataPolicy", "input: { class: PROFILES, accepted: true, retentionDays: 30 }").await;
         self.change("setTokenPolicy", "input: { refusesBroadTokens: false }").await;
-        let asked = self.owner.request(Method::POST, "/api/v1/scheduler-tokens");
-        let told = json!({ "schedulerId": format!("Scheduler-of-{}", self.owner.name()), "label": self.owner.name() });
-        assert_eq!(asked.json(&told).send().await.unwrap().status(), 201);
+        let request = self.owner.request(Method::POST, "/api/v1/scheduler-tokens");
+        let body = json!({ "schedulerId": format!("Scheduler-of-{}", self.owner.name()), "label": self.owner.name() });
+        assert_eq!(request.json(&body).send().await.unwrap().status(), 201);
         let tag = "tag: { key: \"<NAME>\", value: \"x\" }, until: \"2026-12-01T00:00:00Z\"";
         self.change("muteFlag", &format!("input: {{ kind: SPILLING, {tag} }}")).await;
         self.change("muteFlag", "input: { kind: GIL_CONTENTION }").await;
         self.change("unmuteFlag", "input: { kind: GIL_CONTENTION }").await;
         let owner =
             self.owner.query("{ viewer { user { id } } }", json!({})).await["viewer"]["user"]["id"].take();
-        let told = format!(
+        let recipients = format!(
             "users: [{owner}], tags: [{{ key: \"team\", value: \"<NAME>\" }}], emails: [\"<NAME>@example.com\"]"
         );
         for condition in [
@@ -133,10 +133,10 @@ impl<'a> Life<'a> {
             "quotaNears: { percent: 80 }",
         ] {
             let input = format!("name: \"<NAME>'s rule\", condition: {{ {condition} }}");
-            let made = self.change("createAlertRule", &format!("input: {{ {input}, {told} }}")).await;
+            let made = self.change("createAlertRule", &format!("input: {{ {input}, {recipients} }}")).await;
             let rule = &made["alertRule"]["identifier"];
             let input = format!("{input}, webhooks: [\"https://127.0.0.1:9/<NAME>\"]");
-            let changed = format!("identifier: {rule}, newSecret: true, input: {{ {input}, {told} }}");
+            let changed = format!("identifier: {rule}, newSecret: true, input: {{ {input}, {recipients} }}");
             self.change("updateAlertRule", &changed).await;
             self.change("testAlertRule", &format!("identifier: {rule}")).await;
         }
@@ -154,9 +154,9 @@ impl<'a> Life<'a> {
             spans.push(format!("/api/v2/analytics/{name}/cluster/{number}/span/{}", uuid(30)));
         }
         for span in spans {
-            let told = json!({ "start": STARTED_AT, "stop": STARTED_AT + 2.5, "callstack": [
+            let body = json!({ "start": STARTED_AT, "stop": STARTED_AT + 2.5, "callstack": [
                 { "frame_index": 0, "code": format!("{name}()"), "filename": "a.py", "relative_line": 0 }] });
-            let answer = self.owner.request(Method::POST, &span).json(&told).send().await.unwrap();
+            let answer = self.owner.request(Method::POST, &span).json(&body).send().await.unwrap();
             assert_eq!(answer.status(), 200);
         }
     }
@@ -299,7 +299,7 @@ pub(crate) fn cluster(name: &str, scheduler: &str, code_text: &str) -> ReportBui
         .with("/usage", json!([usage(11, 2), usage(20_000, 2)]))
         .with("/dropped", json!(DROPPED.map(|section| (section, 1)).into_iter().collect::<BTreeMap<_, _>>()))
         .with("/receipt", json!({ "logs": { "sent": 2, "bytes": 20, "withheld": 1 } }));
-    told(measured(processes(worked(report, name, code_text), name), name), name)
+    add_event_and_log_line(measured(processes(worked(report, name, code_text), name), name), name)
 }
 
 const DROPPED: [&str; 16] = [
@@ -411,13 +411,13 @@ fn measured(report: ReportBuilder, name: &str) -> ReportBuilder {
 }
 
 /// Adds an event and a log line.
-fn told(report: ReportBuilder, name: &str) -> ReportBuilder {
-    let mut said = event(1, "mine", json!({ "said": name }));
-    said["worker_id"] = json!(uuid(50));
+fn add_event_and_log_line(report: ReportBuilder, name: &str) -> ReportBuilder {
+    let mut custom_event = event(1, "mine", json!({ "said": name }));
+    custom_event["worker_id"] = json!(uuid(50));
     let mut line = log_line(1, &format!("line of {name}"));
     (line["source"], line["level"]) = (json!("worker"), json!("WARNING"));
     (line["worker"], line["worker_id"]) = (json!(format!("worker of {name}")), json!(uuid(50)));
-    report.with("/events", json!([said])).with("/logs", json!([line]))
+    report.with("/events", json!([custom_event])).with("/logs", json!([line]))
 }
 
 /// A cluster with running work.

@@ -20,7 +20,7 @@ async fn whoever_watches_another_account_learns_nothing() {
     let refused = async |query: &str, account: &str, id: Option<&Value>| {
         let mut socket = app.socket_of(&bob).await;
         let ids = id.map(|id| vec![id]);
-        socket.ask("1", query, json!({ "account": account, "ids": ids })).await;
+        socket.subscribe("1", query, json!({ "account": account, "ids": ids })).await;
         let answer = socket.message().await;
         assert_eq!(
             (&answer["type"], &answer["payload"][0]["extensions"]["code"]),
@@ -52,7 +52,7 @@ async fn whoever_watches_another_account_learns_nothing() {
                 "{field}"
             );
         }
-        own.ask(field, &query, json!({ "account": "bob", "after": cursor })).await;
+        own.subscribe(field, &query, json!({ "account": "bob", "after": cursor })).await;
     }
     let mut later = report();
     later["sequence"] = json!(2);
@@ -60,7 +60,7 @@ async fn whoever_watches_another_account_learns_nothing() {
     later["logs"] = json!([log_line(1, "line")]);
     ada.reported(&later).await;
     app.run_jobs().await;
-    assert_eq!(own.hear_within(Duration::from_millis(500)).await, None);
+    assert_eq!(own.receive_within(Duration::from_millis(500)).await, None);
     // The same events of the own account are delivered by each subscription.
     bob.reported(&later).await;
     app.run_jobs().await;

@@ -116,7 +116,7 @@ async fn a_group_whose_status_leaves_the_filter_is_sent_once_more() {
     assert_eq!(resolved.next().await["errorGroups"], json!([group("boom", "RESOLVED", 1, 1)]));
     ada.reported(&failed("one", 3, &[(3, 12.0, "boom")])).await;
     assert_eq!(resolved.next().await["errorGroups"], json!([group("boom", "RESOLVED", 2, 1)]));
-    assert!(watching.is_quiet().await, "it has been told");
+    assert!(watching.is_quiet().await, "it has been delivered");
     ada.reported(&failed("one", 4, &[(4, 3_601.0, "boom")])).await;
     assert_eq!(watching.next().await["errorGroups"], json!([group("boom", "REGRESSED", 3, 1)]));
     set_status(&ada, "boom", "IGNORED").await;

@@ -6,7 +6,7 @@ mod fields;
 mod replicas;
 mod state;
 
-use harness::{Heard, Member, Socket, TestApp};
+use harness::{Incoming, Member, Socket, TestApp};
 use serde_json::{Value, json};
 
 /// A subscription on a separate socket.
@@ -28,7 +28,7 @@ impl Watching {
             variables["after"] = cursor(member).await;
         }
         let mut socket = app.socket_of(member).await;
-        socket.ask("live", query, variables).await;
+        socket.subscribe("live", query, variables).await;
         Self { socket, field }
     }
 
@@ -57,7 +57,7 @@ impl Watching {
 
     /// True if nothing arrives for a while.
     async fn is_quiet(&mut self) -> bool {
-        self.socket.hear_within(std::time::Duration::from_millis(400)).await.is_none()
+        self.socket.receive_within(std::time::Duration::from_millis(400)).await.is_none()
     }
 }
 
@@ -70,9 +70,9 @@ async fn cursor(member: &Member) -> Value {
 /// The error of a subscription that is refused.
 async fn refusal(app: &TestApp, member: &Member, query: &str, variables: Value) -> Value {
     let mut socket = app.socket_of(member).await;
-    socket.ask("live", query, variables).await;
-    match socket.hear().await {
-        Heard::Message(message) if message["type"] == "error" => message["payload"].clone(),
+    socket.subscribe("live", query, variables).await;
+    match socket.receive().await {
+        Incoming::Message(message) if message["type"] == "error" => message["payload"].clone(),
         other => panic!("{other:?}"),
     }
 }

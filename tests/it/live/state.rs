@@ -146,7 +146,7 @@ async fn a_cluster_whose_flag_ends_is_sent_once_more() {
     app.run_jobs().await;
     until(&mut watching, "one", 2, false).await;
     ada.reported(&report(400, 3, 60)).await;
-    assert!(watching.is_quiet().await, "it has been told");
+    assert!(watching.is_quiet().await, "it has been delivered");
     app.stop().await;
 }
 
@@ -190,7 +190,7 @@ async fn snapshots_come_together_at_their_pace() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_the_newest_state_and_is_told_of_the_gap() {
+async fn a_slow_reader_receives_the_newest_state_and_the_gap() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     // Every payload has some hundred kilobytes, so that the connection's buffers fill up soon.

@@ -15,7 +15,7 @@ use galvo::{
     config::ServeConfig,
     domain::client_ip::{ForwardedHeader, TrustedProxies},
 };
-use harness::{Heard, Member, ReportBuilder, TestApp};
+use harness::{Incoming, Member, ReportBuilder, TestApp};
 use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -190,15 +190,15 @@ async fn subscriptions_are_counted_while_they_go_on() {
     let mut socket = app.socket_of(&ada).await;
     let query = "subscription { clusters(account: \"ada\") { cluster { name } } }";
     for id in ["1", "2"] {
-        socket.ask(id, query, json!({})).await;
+        socket.subscribe(id, query, json!({})).await;
     }
     let metrics = scraped_when(&app, "galvo_live_subscriptions", 2.0).await;
     assert_eq!(metrics.value("galvo_live_sockets"), 1.0);
-    assert_eq!(metrics.value("galvo_live_groups"), 1.0, "they ask for the same");
+    assert_eq!(metrics.value("galvo_live_groups"), 1.0, "they request the same");
     assert_eq!(metrics.value("galvo_graphql_operations_total{outcome=\"ok\",type=\"subscription\"}"), 2.0);
     ada.reported(&made(0.0, 2)).await;
     for _ in 0..2 {
-        assert!(matches!(socket.hear().await, Heard::Message(message) if message["type"] == "next"));
+        assert!(matches!(socket.receive().await, Incoming::Message(message) if message["type"] == "next"));
     }
     let metrics = scraped_when(&app, "galvo_live_payloads_delivered_total", 2.0).await;
     assert_eq!(metrics.value("galvo_live_payloads_written_total"), 1.0, "once for both");
@@ -284,25 +284,25 @@ async fn metrics_have_an_address_of_their_own_where_there_is_one() {
     let address = app.metrics_address().unwrap();
     assert_eq!(app.anonymous(Method::GET, "/metrics").send().await.unwrap().status(), 404);
     let client = reqwest::Client::new();
-    let ask = async |path: &str| {
+    let get = async |path: &str| {
         let request = client.get(format!("http://{address}{path}")).header("x-forwarded-for", "203.0.113.9");
         let answer = request.send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     };
-    let (status, text) = ask("/metrics").await;
+    let (status, text) = get("/metrics").await;
     assert_eq!(status, 200);
     assert!(Exposition::parse(&text).has("galvo_http_connections_max"));
-    assert_eq!(ask("/healthz").await.0, 200);
-    assert_eq!(ask("/readyz").await.0, 200);
+    assert_eq!(get("/healthz").await.0, 200);
+    assert_eq!(get("/readyz").await.0, 200);
     for path in ["/", "/graphql", "/sign-in", "/api/v1/openapi.json"] {
-        assert_eq!(ask(path).await.0, 404, "{path}");
+        assert_eq!(get(path).await.0, 404, "{path}");
     }
     app.stop().await;
     assert!(client.get(format!("http://{address}/healthz")).send().await.is_err());
 }
 
 #[tokio::test]
-async fn both_formats_tell_the_same() {
+async fn both_formats_report_the_same() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     do_a_little(&app, &ada).await;

@@ -115,7 +115,7 @@ const CELLS: &[(&str, &str, &str, Whose, [&str; 5])] = &[
     ),
 ];
 
-/// The field that announces a list and no mutation; `a_role_reads_what_it_says` tests the list.
+/// The field that announces a list and no mutation; `a_role_reads_what_the_table_lists` tests the list.
 const LISTED: &str = "Account.viewerCanReadAuditLog";
 
 const TAGS: &str = "(cluster: <CLUSTER>, tags: [{ key: \"team\" }]) { userErrors { code } }";
@@ -319,7 +319,7 @@ async fn a_token_with_fewer_scopes_than_its_user_changes_nothing() {
         let own = OwnWorld { world, ..own };
         for (field, mutation, arguments, whose, _) in CELLS {
             let outcome = own.world.outcome(mutation, &own.arguments(arguments, *whose)).await;
-            // Without `read`, nothing is even asked.
+            // Without `read`, no field is queried.
             let is_reader = scopes.contains(&Scope::Read);
             assert_eq!(outcome, if is_reader { FORBIDDEN } else { "MISSING_SCOPE" }, "{name}: {mutation}");
             if is_reader {

@@ -1,28 +1,28 @@
 //! Credentials on sockets: the ways to present them, and sockets whose credentials become invalid.
 
 use entity::{api_token::Scope, membership::Role};
-use harness::{Browser, Heard, Member, ReportBuilder, Socket, TestApp};
+use harness::{Browser, Incoming, Member, ReportBuilder, Socket, TestApp};
 use serde_json::{Value, json};
 
-use super::{NAME, complete, remove, says_nothing};
+use super::{NAME, complete, expect_silence, remove};
 
 const PROTOCOL: (&str, &str) = ("Sec-WebSocket-Protocol", "graphql-transport-ws");
 
 /// Opens a socket with headers and an init payload, and returns its first response.
-async fn greeted(app: &TestApp, headers: &[(&str, &str)], payload: Value) -> (Socket, Heard) {
+async fn greeted(app: &TestApp, headers: &[(&str, &str)], payload: Value) -> (Socket, Incoming) {
     let mut socket = app.socket_with(&[&[PROTOCOL], headers].concat()).await.unwrap();
-    socket.say(&json!({ "type": "connection_init", "payload": payload })).await;
-    let heard = socket.hear().await;
-    (socket, heard)
+    socket.send_message(&json!({ "type": "connection_init", "payload": payload })).await;
+    let received = socket.receive().await;
+    (socket, received)
 }
 
-fn ended(code: u16) -> Heard {
+fn ended(code: u16) -> Incoming {
     let reason = match code {
         4401 => "Unauthorized",
         4403 => "Forbidden",
         _ => "Invalid message received",
     };
-    Heard::Closed(code, reason.to_owned())
+    Incoming::Closed(code, reason.to_owned())
 }
 
 fn bearer(token: &str) -> String {
@@ -31,7 +31,7 @@ fn bearer(token: &str) -> String {
 
 /// The account and the user of a socket.
 async fn who(socket: &mut Socket) -> Value {
-    socket.ask("who", "{ viewer { user { name } account { slug } } }", json!({})).await;
+    socket.subscribe("who", "{ viewer { user { name } account { slug } } }", json!({})).await;
     let answer = socket.message().await;
     assert_eq!(socket.message().await, complete("who"));
     let viewer = &answer["payload"]["data"]["viewer"];
@@ -43,7 +43,7 @@ async fn a_token_is_shown_by_the_upgrade_or_by_the_greeting() {
     let app = TestApp::start().await;
     let (ada, bob) = (app.account("ada").await, app.account("bob").await);
     let (of_ada, of_bob) = (bearer(ada.secret()), bearer(bob.secret()));
-    let acknowledged = Heard::Message(json!({ "type": "connection_ack" }));
+    let acknowledged = Incoming::Message(json!({ "type": "connection_ack" }));
     for (headers, payload) in [
         (vec![("Authorization", of_ada.as_str())], json!({})),
         (vec![], json!({ "Authorization": of_ada })),
@@ -55,8 +55,8 @@ async fn a_token_is_shown_by_the_upgrade_or_by_the_greeting() {
             json!({ "galvo-account": "ada" }),
         ),
     ] {
-        let (mut socket, heard) = greeted(&app, &headers, payload.clone()).await;
-        assert_eq!(heard, acknowledged, "{headers:?} {payload}");
+        let (mut socket, received) = greeted(&app, &headers, payload.clone()).await;
+        assert_eq!(received, acknowledged, "{headers:?} {payload}");
         assert_eq!(who(&mut socket).await, json!(["ada", "ada"]));
     }
     let ingest = bearer(&ada.token(&[Scope::Ingest], None).await);
@@ -71,8 +71,8 @@ async fn a_token_is_shown_by_the_upgrade_or_by_the_greeting() {
         (vec![], json!({ "Authorization": of_ada, "Galvo-Account": "bob" }), 4403),
         (vec![], json!({ "Authorization": of_ada, "Galvo-Account": "nobody" }), 4403),
     ] {
-        let (_, heard) = greeted(&app, &headers, payload.clone()).await;
-        assert_eq!(heard, ended(code), "{headers:?} {payload}");
+        let (_, received) = greeted(&app, &headers, payload.clone()).await;
+        assert_eq!(received, ended(code), "{headers:?} {payload}");
     }
     // Of the headers, invalid credentials are refused before the upgrade. The payload may select the
     // account.
@@ -117,29 +117,33 @@ async fn a_session_opens_a_socket_for_our_own_pages_alone() {
     assert_eq!(app.socket_with(&from_elsewhere).await.err(), Some(403));
 
     let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
-    socket.say(&json!({ "type": "connection_init" })).await;
+    socket.send_message(&json!({ "type": "connection_init" })).await;
     assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
     assert_eq!(who(&mut socket).await, json!(["ada", "ada"]));
     let mutation = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
     let number = ada.reported(&ReportBuilder::new("Scheduler-1", 1).build()).await;
     let query = "query($n: ID!) { cluster(id: $n) { id } }";
     let id = ada.query(query, json!({ "n": number.to_string() })).await["cluster"]["id"].take();
-    socket.ask("a", mutation, json!({ "id": id })).await;
+    socket.subscribe("a", mutation, json!({ "id": id })).await;
     let changed = socket.message().await;
     assert_eq!(changed["payload"]["data"]["setDesiredState"]["cluster"]["id"], id, "{changed}");
 
     // A token takes precedence over the session, whoever owns it.
     let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
     socket
-        .say(&json!({ "type": "connection_init", "payload": { "Authorization": bearer(bob.secret()) } }))
+        .send_message(
+            &json!({ "type": "connection_init", "payload": { "Authorization": bearer(bob.secret()) } }),
+        )
         .await;
     assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
     assert_eq!(who(&mut socket).await, json!(["bob", "bob"]));
     let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
     socket
-        .say(&json!({ "type": "connection_init", "payload": { "Authorization": "Bearer nonsense" } }))
+        .send_message(
+            &json!({ "type": "connection_init", "payload": { "Authorization": "Bearer nonsense" } }),
+        )
         .await;
-    assert_eq!(socket.hear().await, ended(4401));
+    assert_eq!(socket.receive().await, ended(4401));
     app.stop().await;
 }
 
@@ -152,30 +156,30 @@ async fn a_socket_ends_with_its_credentials() {
     let mut socket = app.socket_of(&expiring).await;
     let mut lasting = app.socket_of(&ada).await;
     app.set_clock("2026-11-20T12:59:59Z");
-    says_nothing(&mut socket).await;
+    expect_silence(&mut socket).await;
     app.set_clock("2026-11-20T13:00:00Z");
-    assert_eq!(socket.hear().await, ended(4401));
+    assert_eq!(socket.receive().await, ended(4401));
 
     let token = ada.token(&[Scope::Read], None).await;
     let revoked = ada.with_token(token.clone());
     let mut socket = app.socket_of(&revoked).await;
     revoke(&ada, &token).await;
-    assert_eq!(socket.hear().await, ended(4401));
+    assert_eq!(socket.receive().await, ended(4401));
 
     let guest = app.member_with("gil", "ada", Role::Viewer).await;
     let mut socket = app.socket_of(&guest).await;
     remove(&ada, "gil").await;
-    assert_eq!(socket.hear().await, ended(4401));
+    assert_eq!(socket.receive().await, ended(4401));
 
     let browser = app.browser(&ada).await;
     let (cookie, here) = (cookie(&browser), app.url(""));
     let mut socket = app.socket_with(&of_page(&cookie, Some(&here))).await.unwrap();
-    socket.say(&json!({ "type": "connection_init" })).await;
+    socket.send_message(&json!({ "type": "connection_init" })).await;
     assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
     browser.submit("/sign-out", &[("csrf", &browser.csrf().await)]).await;
-    assert_eq!(socket.hear().await, ended(4401));
+    assert_eq!(socket.receive().await, ended(4401));
 
-    says_nothing(&mut lasting).await;
+    expect_silence(&mut lasting).await;
     assert_eq!(who(&mut lasting).await, json!(["ada", "ada"]));
     app.stop().await;
 }
@@ -197,8 +201,8 @@ async fn each_operation_begins_with_good_credentials() {
     let mut socket = app.socket_of(&ada.with_token(token.clone())).await;
     assert_eq!(who(&mut socket).await, json!(["ada", "ada"]));
     revoke(&ada, &token).await;
-    socket.ask("a", NAME, json!({})).await;
-    assert_eq!(socket.hear().await, ended(4401));
+    socket.subscribe("a", NAME, json!({})).await;
+    assert_eq!(socket.receive().await, ended(4401));
     app.stop().await;
 }
 
@@ -211,16 +215,16 @@ async fn operations_cost_what_they_cost_over_http() {
     .await;
     let ada = app.account("ada").await;
     let mut socket = app.socket_of(&ada).await;
-    socket.ask("a", "{ rateLimit { cost remaining } }", json!({})).await;
+    socket.subscribe("a", "{ rateLimit { cost remaining } }", json!({})).await;
     let first = socket.message().await;
-    let told = |remaining| json!({ "rateLimit": { "cost": 3, "remaining": remaining } });
-    assert_eq!(first["payload"]["data"], told(2_000), "{first}");
+    let rate_limit = |remaining| json!({ "rateLimit": { "cost": 3, "remaining": remaining } });
+    assert_eq!(first["payload"]["data"], rate_limit(2_000), "{first}");
     assert_eq!(socket.message().await, complete("a"));
     // A refusal costs a thousand points, even if fewer remain: two are paid for, and a third one if the
     // bucket has gained a point by then, which takes 30 milliseconds.
     let mut refusals = 0;
     let last = loop {
-        socket.ask("a", "{ nonsense }", json!({})).await;
+        socket.subscribe("a", "{ nonsense }", json!({})).await;
         let refused = socket.message().await;
         assert_eq!(refused["type"], "error", "{refused}");
         match refused["payload"][0]["extensions"]["code"].as_str().unwrap() {
@@ -232,6 +236,6 @@ async fn operations_cost_what_they_cost_over_http() {
     assert!((2..=3).contains(&refusals), "{refusals}");
     // The same bucket applies to all transports, and an empty one closes no socket.
     assert_eq!(ada.ask(NAME, json!({})).await["errors"][0]["extensions"]["code"], "RATE_LIMITED");
-    says_nothing(&mut socket).await;
+    expect_silence(&mut socket).await;
     app.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use galvo::config::Timeouts;
-use harness::{Heard, TestApp};
+use harness::{Incoming, TestApp};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -66,7 +66,7 @@ async fn who_answers_no_heartbeat_is_gone() {
     for _ in 0..6 {
         assert_eq!(there.frame().await, Some(Message::Ping(Vec::new().into())), "who answers stays");
     }
-    there.ask("a", NAME, json!({})).await;
+    there.subscribe("a", NAME, json!({})).await;
     assert_eq!(there.message().await["type"], "next");
     app.stop().await;
 }
@@ -84,13 +84,14 @@ async fn who_takes_nothing_is_not_waited_for_for_ever() {
     // Megabytes of responses, which exceed all buffers.
     let all =
         "{ __schema { types { name description fields { name description args { name description } } } } }";
-    let mut asked = 0;
+    let mut sent = 0;
     let written = async {
         loop {
             let payload = json!({ "query": all });
-            let ask = json!({ "type": "subscribe", "id": asked.to_string(), "payload": payload }).to_string();
-            paused.write_all(&frame(&ask)).await?;
-            asked += 1;
+            let message =
+                json!({ "type": "subscribe", "id": sent.to_string(), "payload": payload }).to_string();
+            paused.write_all(&frame(&message)).await?;
+            sent += 1;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -98,7 +99,7 @@ async fn who_takes_nothing_is_not_waited_for_for_ever() {
     assert!(ended.expect("it ends").is_err());
     // Its resources are available to others.
     let mut socket = timeout(Duration::from_secs(20), app.socket_of(&ada)).await.expect("there is a place");
-    socket.ask("a", NAME, json!({})).await;
+    socket.subscribe("a", NAME, json!({})).await;
     assert_eq!(socket.message().await["type"], "next");
     app.stop().await;
 }
@@ -110,36 +111,36 @@ async fn a_socket_is_one_of_the_connections_there_may_be() {
     let (first, mut second) = (app.socket_of(&ada).await, app.socket_of(&ada).await);
     let mut third = Box::pin(app.socket_of(&ada));
     assert!(timeout(Duration::from_millis(300), &mut third).await.is_err(), "there is no place for it");
-    second.ask("a", NAME, json!({})).await;
+    second.subscribe("a", NAME, json!({})).await;
     assert_eq!(second.message().await["type"], "next");
     // However it ends: here without a close frame.
     drop(first);
     let mut third = timeout(Duration::from_secs(20), third).await.expect("its place is free");
-    third.ask("a", NAME, json!({})).await;
+    third.subscribe("a", NAME, json!({})).await;
     assert_eq!(third.message().await["type"], "next");
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_so_at_once() {
+async fn a_server_that_stops_closes_its_sockets_at_once() {
     let app = TestApp::start_with(|serve| serve.timeouts = Timeouts::default()).await;
     let ada = app.account("ada").await;
     let (mut greeted, mut silent) = (app.socket_of(&ada).await, app.socket().await);
     let mut deaf = raw_socket(&app).await;
     deaf.write_all(&frame(&greeting(ada.secret()))).await.unwrap();
-    let hear = async {
-        let going = || Heard::Closed(1001, "Server is shutting down".to_owned());
+    let closing = async {
+        let going = || Incoming::Closed(1001, "Server is shutting down".to_owned());
         let began = Instant::now();
-        assert_eq!(greeted.hear().await, going());
-        assert_eq!(silent.hear().await, going());
+        assert_eq!(greeted.receive().await, going());
+        assert_eq!(silent.receive().await, going());
         // They acknowledge the close frame, which ends the connection.
-        assert_eq!((greeted.hear().await, silent.hear().await), (Heard::Gone, Heard::Gone));
+        assert_eq!((greeted.receive().await, silent.receive().await), (Incoming::Gone, Incoming::Gone));
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         // A client that does not acknowledge is disconnected, and the server still ends.
         let mut rest = Vec::new();
         let _ = deaf.read_to_end(&mut rest).await;
         assert!(rest.windows(2).any(|bytes| bytes == 1001_u16.to_be_bytes()));
     };
-    let (began, ()) = (Instant::now(), tokio::join!(app.stop(), hear).1);
+    let (began, ()) = (Instant::now(), tokio::join!(app.stop(), closing).1);
     assert!(began.elapsed() < Duration::from_secs(19), "{:?}", began.elapsed());
 }

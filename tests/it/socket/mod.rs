@@ -6,7 +6,7 @@ mod subscription;
 
 use std::time::Duration;
 
-use harness::{Heard, Member, ReportBuilder, Socket, TestApp};
+use harness::{Incoming, Member, ReportBuilder, Socket, TestApp};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{
@@ -42,7 +42,7 @@ async fn a_socket_answers_what_http_answers() {
     let mut socket = app.socket_of(&ada).await;
     // An identifier can be reused after its operation has ended.
     for query in [NAME, "{ viewer { account { clusters { nodes { schedulerId } } } } }", NAME] {
-        socket.ask("a", query, json!({})).await;
+        socket.subscribe("a", query, json!({})).await;
         assert_eq!(socket.message().await, next("a", &over_http(&ada, query).await), "{query}");
         assert_eq!(socket.message().await, complete("a"));
     }
@@ -52,7 +52,7 @@ async fn a_socket_answers_what_http_answers() {
     let wrong = "{ viewer { account { clusters(first: 0) { totalCount } } } }";
     for query in [partly, wrong] {
         let answer = over_http(&ada, query).await;
-        socket.ask("a", query, json!({})).await;
+        socket.subscribe("a", query, json!({})).await;
         let kind = if answer.get("data").is_some() { "next" } else { "error" };
         let payload = if kind == "next" { &answer } else { &answer["errors"] };
         let message = socket.message().await;
@@ -63,7 +63,7 @@ async fn a_socket_answers_what_http_answers() {
     }
     let stop = "mutation($id: ID!) { setDesiredState(cluster: $id, state: STOPPED) { cluster { id } } }";
     let id = ada.query("query($n: ID!) { cluster(id: $n) { id } }", json!({ "n": number.to_string() })).await;
-    socket.ask("b", stop, json!({ "id": id["cluster"]["id"] })).await;
+    socket.subscribe("b", stop, json!({ "id": id["cluster"]["id"] })).await;
     let stopped = socket.message().await;
     assert_eq!(stopped["payload"]["data"]["setDesiredState"]["cluster"], id["cluster"], "{stopped}");
     assert_eq!(socket.message().await, complete("b"));
@@ -73,7 +73,7 @@ async fn a_socket_answers_what_http_answers() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_by_a_list_of_errors_and_nothing_follows() {
+async fn a_refused_operation_returns_a_list_of_errors_and_nothing_follows() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let mut socket = app.socket_of(&ada).await;
@@ -86,34 +86,34 @@ async fn what_is_refused_is_told_by_a_list_of_errors_and_nothing_follows() {
     ] {
         let answer = over_http(&ada, query).await;
         assert_eq!(answer["errors"][0]["extensions"]["code"], code, "{query}: {answer}");
-        socket.ask("a", query, json!({})).await;
+        socket.subscribe("a", query, json!({})).await;
         let expected = json!({ "id": "a", "type": "error", "payload": answer["errors"] });
         assert_eq!(socket.message().await, expected, "{query}");
     }
     let by_hash = json!({ "documentId": "sha256:unknown" });
-    socket.say(&json!({ "type": "subscribe", "id": "a", "payload": by_hash })).await;
+    socket.send_message(&json!({ "type": "subscribe", "id": "a", "payload": by_hash })).await;
     let refused = socket.message().await;
     assert_eq!(refused["payload"][0]["extensions"]["code"], "PERSISTED_QUERY_NOT_SUPPORTED", "{refused}");
-    socket.ask("a", NAME, json!({})).await;
+    socket.subscribe("a", NAME, json!({})).await;
     assert_eq!(socket.message().await["type"], "next", "nothing was left over");
     app.stop().await;
 }
 
 /// Sends a message with or without authentication, and returns the next item.
-async fn end_after(app: &TestApp, member: Option<&Member>, message: Message) -> Heard {
+async fn end_after(app: &TestApp, member: Option<&Member>, message: Message) -> Incoming {
     let mut socket = match member {
         Some(member) => app.socket_of(member).await,
         None => app.socket().await,
     };
     socket.send(message).await;
-    socket.hear().await
+    socket.receive().await
 }
 
 #[tokio::test]
 async fn what_the_protocol_does_not_have_ends_the_socket() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
-    let invalid = || Heard::Closed(4400, "Invalid message received".to_owned());
+    let invalid = || Incoming::Closed(4400, "Invalid message received".to_owned());
     for text in [
         "",
         "nonsense",
@@ -174,7 +174,7 @@ async fn frames_are_bounded_and_of_the_protocol() {
     ] {
         for member in [None, Some(&ada)] {
             let end = end_after(&app, member, message.clone()).await;
-            assert!(matches!(end, Heard::Closed(found, _) if found == code), "{case}: {end:?}");
+            assert!(matches!(end, Incoming::Closed(found, _) if found == code), "{case}: {end:?}");
         }
     }
     // The size limit applies to the sum of the fragments.
@@ -202,17 +202,17 @@ async fn pings_are_answered_before_and_after_the_greeting() {
     let ada = app.account("ada").await;
     for mut socket in [app.socket().await, app.socket_of(&ada).await] {
         for payload in [json!({}), json!({ "a": [1, "ä"] })] {
-            socket.say(&json!({ "type": "ping", "payload": payload })).await;
+            socket.send_message(&json!({ "type": "ping", "payload": payload })).await;
             assert_eq!(socket.message().await, json!({ "type": "pong", "payload": payload }));
         }
         for ping in [json!({ "type": "ping" }), json!({ "type": "ping", "payload": null })] {
-            socket.say(&ping).await;
+            socket.send_message(&ping).await;
             assert_eq!(socket.message().await, json!({ "type": "pong" }));
         }
         // A pong, and a complete message for an unknown operation, get no response.
-        socket.say(&json!({ "type": "pong" })).await;
-        socket.say(&json!({ "type": "complete", "id": "a" })).await;
-        socket.say(&json!({ "type": "ping" })).await;
+        socket.send_message(&json!({ "type": "pong" })).await;
+        socket.send_message(&json!({ "type": "complete", "id": "a" })).await;
+        socket.send_message(&json!({ "type": "ping" })).await;
         assert_eq!(socket.message().await, json!({ "type": "pong" }));
     }
     app.stop().await;
@@ -225,22 +225,22 @@ async fn a_socket_begins_once_and_soon() {
     let ada = app.account("ada").await;
     let mut socket = app.socket_of(&ada).await;
     tokio::time::sleep(Duration::from_millis(400)).await;
-    socket.ask("a", NAME, json!({})).await;
+    socket.subscribe("a", NAME, json!({})).await;
     assert_eq!(socket.message().await["type"], "next", "who has begun has time");
     assert_eq!(socket.message().await, complete("a"));
-    socket.say(&json!({ "type": "connection_init" })).await;
-    let too_many = Heard::Closed(4429, "Too many initialisation requests".to_owned());
-    assert_eq!(socket.hear().await, too_many);
+    socket.send_message(&json!({ "type": "connection_init" })).await;
+    let too_many = Incoming::Closed(4429, "Too many initialisation requests".to_owned());
+    assert_eq!(socket.receive().await, too_many);
 
     let mut silent = app.socket().await;
-    silent.say(&json!({ "type": "ping" })).await;
+    silent.send_message(&json!({ "type": "ping" })).await;
     assert_eq!(silent.message().await, json!({ "type": "pong" }));
-    let timeout = Heard::Closed(4408, "Connection initialisation timeout".to_owned());
-    assert_eq!(silent.hear().await, timeout);
+    let timeout = Incoming::Closed(4408, "Connection initialisation timeout".to_owned());
+    assert_eq!(silent.receive().await, timeout);
 
     let mut early = app.socket().await;
-    early.ask("a", NAME, json!({})).await;
-    assert_eq!(early.hear().await, Heard::Closed(4401, "Unauthorized".to_owned()));
+    early.subscribe("a", NAME, json!({})).await;
+    assert_eq!(early.receive().await, Incoming::Closed(4401, "Unauthorized".to_owned()));
     app.stop().await;
 }
 
@@ -259,31 +259,31 @@ async fn the_protocol_is_the_clients_first_choice() {
     }
     let mut socket = app.socket_with(&[]).await.unwrap();
     assert_eq!(socket.protocol, None);
-    assert_eq!(socket.hear().await, Heard::Closed(4406, "Subprotocol not acceptable".to_owned()));
+    assert_eq!(socket.receive().await, Incoming::Closed(4406, "Subprotocol not acceptable".to_owned()));
     app.stop().await;
 }
 
 #[tokio::test]
-async fn the_older_protocol_says_the_same_in_other_words() {
+async fn the_older_protocol_has_the_same_messages_under_other_names() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     let open = async || app.socket_with(&[("Sec-WebSocket-Protocol", "graphql-ws")]).await.unwrap();
     let mut socket = open().await;
     let credentials = json!({ "Authorization": format!("Bearer {}", ada.secret()) });
-    socket.say(&json!({ "type": "connection_init", "payload": credentials })).await;
+    socket.send_message(&json!({ "type": "connection_init", "payload": credentials })).await;
     assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
     let start = |query: &str| json!({ "type": "start", "id": "a", "payload": { "query": query } });
-    socket.say(&start(NAME)).await;
+    socket.send_message(&start(NAME)).await;
     let result = over_http(&ada, NAME).await;
     assert_eq!(socket.message().await, json!({ "id": "a", "type": "data", "payload": result }));
     assert_eq!(socket.message().await, complete("a"));
-    socket.say(&start("{ nonsense }")).await;
+    socket.send_message(&start("{ nonsense }")).await;
     let refused = over_http(&ada, "{ nonsense }").await;
     assert_eq!(
         socket.message().await,
         json!({ "id": "a", "type": "error", "payload": refused["errors"][0] })
     );
-    socket.say(&json!({ "type": "connection_terminate" })).await;
+    socket.send_message(&json!({ "type": "connection_terminate" })).await;
     assert_eq!(socket.close_code().await, 1000);
 
     for text in
@@ -344,7 +344,7 @@ async fn remove(member: &Member, name: &str) {
 }
 
 /// Checks that a socket has no further messages.
-async fn says_nothing(socket: &mut Socket) {
-    let heard = socket.hear_within(Duration::from_millis(50)).await;
-    assert_eq!(heard, None);
+async fn expect_silence(socket: &mut Socket) {
+    let received = socket.receive_within(Duration::from_millis(50)).await;
+    assert_eq!(received, None);
 }

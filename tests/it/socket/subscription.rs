@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use entity::membership::Role;
-use harness::{Heard, Member, ReportBuilder, Socket, TestApp, event};
+use harness::{Incoming, Member, ReportBuilder, Socket, TestApp, event};
 use serde_json::{Value, json};
 
-use super::{complete, remove, says_nothing, user};
+use super::{complete, expect_silence, remove, user};
 
 const CLUSTERS: &str = "subscription($ids: [ID!]) { clusters(account: \"ada\", ids: $ids) {
     cursor cluster { id schedulerId now { workers } } } }";
@@ -31,12 +31,12 @@ async fn cluster(member: &Member, scheduler: &str) -> Value {
 async fn first_of(socket: &mut Socket, member: &Member, scheduler: &str) -> (Value, i64) {
     for sequence in 2..200 {
         member.reported(&report(scheduler, sequence)).await;
-        if let Some(heard) = socket.hear_within(Duration::from_millis(200)).await {
-            let Heard::Message(message) = heard else { panic!("{heard:?}") };
+        if let Some(item) = socket.receive_within(Duration::from_millis(200)).await {
+            let Incoming::Message(message) = item else { panic!("{item:?}") };
             return (message, sequence);
         }
     }
-    panic!("nothing was heard");
+    panic!("nothing was received");
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_name_has_one_operation_at_a_time() {
     let ada = app.account("ada").await;
     cluster(&ada, "Scheduler-1").await;
     let mut socket = app.socket_of(&ada).await;
-    socket.ask("a", CLUSTERS, json!({})).await;
+    socket.subscribe("a", CLUSTERS, json!({})).await;
     let (message, sequence) = first_of(&mut socket, &ada, "Scheduler-1").await;
     assert_eq!((&message["id"], &message["type"]), (&json!("a"), &json!("next")), "{message}");
     let change = &message["payload"]["data"]["clusters"];
@@ -53,37 +53,37 @@ async fn a_name_has_one_operation_at_a_time() {
     assert!(change["cursor"].is_string(), "{message}");
 
     // A subscription that the client ends gets no confirmation, and its identifier is free.
-    socket.say(&complete("a")).await;
+    socket.send_message(&complete("a")).await;
     ada.reported(&report("Scheduler-1", sequence + 1)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    while let Some(heard) = socket.hear_within(Duration::from_millis(50)).await {
+    while let Some(item) = socket.receive_within(Duration::from_millis(50)).await {
         // A message that was in flight when the client ended it.
-        assert!(matches!(&heard, Heard::Message(message) if message["type"] == "next"), "{heard:?}");
+        assert!(matches!(&item, Incoming::Message(message) if message["type"] == "next"), "{item:?}");
     }
     ada.reported(&report("Scheduler-1", sequence + 2)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    says_nothing(&mut socket).await;
-    socket.ask("a", CLUSTERS, json!({})).await;
-    socket.ask("b", CLUSTERS, json!({})).await;
-    socket.ask("a", "{ __typename }", json!({})).await;
-    let taken = Heard::Closed(4409, "Subscriber for this id already exists".to_owned());
-    assert_eq!(socket.hear().await, taken);
+    expect_silence(&mut socket).await;
+    socket.subscribe("a", CLUSTERS, json!({})).await;
+    socket.subscribe("b", CLUSTERS, json!({})).await;
+    socket.subscribe("a", "{ __typename }", json!({})).await;
+    let taken = Incoming::Closed(4409, "Subscriber for this id already exists".to_owned());
+    assert_eq!(socket.receive().await, taken);
     app.stop().await;
 }
 
 #[tokio::test]
-async fn the_older_protocol_is_told_that_what_it_stopped_is_over() {
+async fn the_older_protocol_receives_the_end_of_what_it_stopped() {
     let app = TestApp::start().await;
     let ada = app.account("ada").await;
     cluster(&ada, "Scheduler-1").await;
     let mut socket = app.socket_with(&[("Sec-WebSocket-Protocol", "graphql-ws")]).await.unwrap();
     let credentials = json!({ "Authorization": format!("Bearer {}", ada.secret()) });
-    socket.say(&json!({ "type": "connection_init", "payload": credentials })).await;
+    socket.send_message(&json!({ "type": "connection_init", "payload": credentials })).await;
     assert_eq!(socket.message().await, json!({ "type": "connection_ack" }));
-    socket.say(&json!({ "type": "start", "id": "1", "payload": { "query": CLUSTERS } })).await;
+    socket.send_message(&json!({ "type": "start", "id": "1", "payload": { "query": CLUSTERS } })).await;
     let (message, _) = first_of(&mut socket, &ada, "Scheduler-1").await;
     assert_eq!((&message["id"], &message["type"]), (&json!("1"), &json!("data")), "{message}");
-    socket.say(&json!({ "type": "stop", "id": "1" })).await;
+    socket.send_message(&json!({ "type": "stop", "id": "1" })).await;
     loop {
         match socket.message().await {
             message if message["type"] == "data" => {}
@@ -109,12 +109,12 @@ async fn a_subscription_that_is_refused_is_refused_as_any_operation() {
         (EVENTS, json!({ "after": "nonsense" }), "BAD_USER_INPUT"),
         (fast, json!({}), "BAD_USER_INPUT"),
     ] {
-        socket.ask("a", query, variables).await;
+        socket.subscribe("a", query, variables).await;
         let refused = socket.message().await;
         assert_eq!((&refused["type"], &refused["id"]), (&json!("error"), &json!("a")), "{query}: {refused}");
         assert_eq!(refused["payload"][0]["extensions"]["code"], code, "{query}: {refused}");
     }
-    says_nothing(&mut socket).await;
+    expect_silence(&mut socket).await;
     app.stop().await;
 }
 
@@ -124,16 +124,16 @@ async fn two_hundred_operations_are_enough() {
     let ada = app.account("ada").await;
     let mut socket = app.socket_of(&ada).await;
     for number in 0..200 {
-        socket.ask(&number.to_string(), CLUSTERS, json!({})).await;
+        socket.subscribe(&number.to_string(), CLUSTERS, json!({})).await;
     }
-    socket.ask("one more", "{ __typename }", json!({})).await;
+    socket.subscribe("one more", "{ __typename }", json!({})).await;
     let refused = socket.message().await;
     assert_eq!((&refused["type"], &refused["id"]), (&json!("error"), &json!("one more")), "{refused}");
     assert_eq!(refused["payload"][0]["extensions"]["code"], "TOO_MANY_OPERATIONS");
-    socket.say(&complete("17")).await;
+    socket.send_message(&complete("17")).await;
     // The server may be busy with the start of the others, which is another error.
     let answer = loop {
-        socket.ask("one more", "{ __typename }", json!({})).await;
+        socket.subscribe("one more", "{ __typename }", json!({})).await;
         let message = socket.message().await;
         if message["type"] != "error" {
             break message;
@@ -147,7 +147,7 @@ async fn two_hundred_operations_are_enough() {
     let long = format!("{CLUSTERS} #{}", "x".repeat(60_000));
     let mut socket = app.socket_of(&ada).await;
     for number in 0..18 {
-        socket.ask(&number.to_string(), &long, json!({})).await;
+        socket.subscribe(&number.to_string(), &long, json!({})).await;
     }
     let refused = socket.message().await;
     assert_eq!(refused["payload"][0]["extensions"]["code"], "TOO_MANY_OPERATIONS", "{refused}");
@@ -172,22 +172,22 @@ async fn a_stream_that_always_has_something_keeps_no_other_from_its_turn() {
     // Streams with fifty payloads each to send at once.
     let mut socket = app.socket_of(&ada).await;
     for (number, id) in quiet.iter().enumerate() {
-        socket.ask(&format!("quiet {number}"), CLUSTERS, json!({ "ids": [id] })).await;
+        socket.subscribe(&format!("quiet {number}"), CLUSTERS, json!({ "ids": [id] })).await;
     }
     for number in 0..4 {
-        socket.ask(&format!("busy {number}"), EVENTS, json!({ "after": cursor })).await;
+        socket.subscribe(&format!("busy {number}"), EVENTS, json!({ "after": cursor })).await;
     }
     while !socket.message().await["id"].as_str().unwrap().starts_with("busy") {}
     for number in 0..3 {
         ada.reported(&report(&format!("Quiet-{number}"), 2)).await;
     }
-    let (mut heard, mut busy) = ([false; 3], 0);
-    while heard.iter().any(|heard| !heard) {
+    let (mut arrived, mut busy) = ([false; 3], 0);
+    while arrived.iter().any(|arrived| !arrived) {
         let message = socket.message().await;
         let id = message["id"].as_str().unwrap();
         match id.strip_prefix("quiet ") {
             Some(number) => {
-                heard[number.parse::<usize>().unwrap()] = true;
+                arrived[number.parse::<usize>().unwrap()] = true;
                 assert_eq!(
                     message["payload"]["data"]["clusters"]["cluster"]["now"]["workers"], 2,
                     "{message}"
@@ -208,7 +208,7 @@ async fn a_subscription_ends_with_what_it_was_begun_with() {
     cluster(&ada, "Scheduler-1").await;
     let subscribed = async |member: &Member| {
         let mut socket = app.socket_of(member).await;
-        socket.ask("a", CLUSTERS, json!({})).await;
+        socket.subscribe("a", CLUSTERS, json!({})).await;
         socket
     };
     let reader = app.member_with("rea", "ada", Role::Viewer).await;

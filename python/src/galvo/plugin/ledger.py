@@ -398,7 +398,7 @@ class Ledger:
 
     def resend(self) -> None:
         """Handles the loss of the server's store: all known records become unsent."""
-        # The next reports have no base, so the server stops asking for a resend once one of them
+        # The next reports have no base, so the server stops requesting a resend once one of them
         # arrives.
         self.base = None
         self.send_again()

@@ -23,7 +23,7 @@ FUNCTION_LENGTH, LINE_LENGTH = 1024, 2000
 MOST_FUNCTIONS, MOST_ROOTS = 100, 1_000  # the server's maxima
 
 Tree = Mapping[str, Any]  # in the format of Dask's workers
-# The prefix of the tasks and the id of the worker; None if samples of several are not told apart.
+# The prefix of the tasks and the id of the worker; None if samples of several are not separated.
 PartKey = Tuple[Optional[str], Optional[str]]
 
 

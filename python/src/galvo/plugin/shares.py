@@ -134,7 +134,7 @@ class Shares:
                 others.submit()
 
     def adopt(self, record: GroupRecord) -> None:
-        """Records that computations used this group earlier. Their tasks cannot be told apart."""
+        """Records that computations used this group earlier. Their tasks cannot be separated."""
         if len(record.owners) < 2:
             return
         self._others.setdefault(record, Counts())
