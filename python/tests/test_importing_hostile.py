@@ -432,8 +432,8 @@ def test_runs_that_are_not_drawn_are_missed(file):
     part = "its summary counts 5 runs of tasks, of which 1 are drawn"
     assert f"it holds a part of the work: {part}" in history.notes
     assert history.describe_cluster(True)["partial"] == (
-        "The imported file holds a part of the work: a performance report does not tell which tasks"
-        f" never ran; {part}."
+        "The imported file holds a part of the work: a performance report does not contain the"
+        f" tasks that never ran; {part}."
     )
 
 

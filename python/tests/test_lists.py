@@ -351,7 +351,7 @@ def test_a_closed_client_that_knows_no_cluster_reports_what_to_give_instead(api,
         galvo.report(client)
     assert str(caught.value) == (
         "<Client: No scheduler connected> is not connected to a scheduler, or not any more: give"
-        " the cluster's number or identifier, which galvo.list_clusters() tells"
+        " the cluster's number or identifier, which galvo.list_clusters() returns"
     )
     assert api.requests == []
 

@@ -23,8 +23,8 @@ query ($id: ID!) { cluster(id: $id) {
 """
 
 REPORT_IS_PART = (
-    "The imported file holds a part of the work: a performance report does not tell which tasks"
-    " never ran."
+    "The imported file holds a part of the work: a performance report does not contain the tasks"
+    " that never ran."
 )
 
 

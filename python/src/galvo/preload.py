@@ -159,7 +159,7 @@ def _fetch(address: str) -> str:
 
 
 def _load(text: str, address: str) -> ModuleType:
-    """Returns the plugin. The module's name tells it which server it came from."""
+    """Returns the plugin. The module's name contains the server that it came from."""
     module = ModuleType(address)
     exec(compile(text, address, "exec"), module.__dict__)
     if not hasattr(module, "dask_setup"):

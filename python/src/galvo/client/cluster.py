@@ -409,7 +409,7 @@ def _scheduler_of(dask_object: Any) -> str:
             return str(info["id"])
     raise ValueError(
         f"{dask_object!r} is not connected to a scheduler, or not any more: give the cluster's"
-        " number or identifier, which galvo.list_clusters() tells"
+        " number or identifier, which galvo.list_clusters() returns"
     )
 
 

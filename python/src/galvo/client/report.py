@@ -158,7 +158,7 @@ class Report:
         else:
             last_seen = format_time(parse_time(data["lastSeenAt"]))
             time = (
-                f"from {start_time}, {state_of(data)}, up for {duration}, last heard of {last_seen}"
+                f"from {start_time}, {state_of(data)}, up for {duration}, last report {last_seen}"
             )
         tags = (t["key"] + ("" if t["value"] is None else f"={t['value']}") for t in data["tags"])
         utilization = quantities.share(data["usage"]["utilization"])

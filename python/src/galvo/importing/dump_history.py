@@ -157,7 +157,7 @@ class _DumpConverter:
         if guessed:
             history.notes.append(
                 f"of {quantities.count(guessed, 'workers')} it is not known when they came: they"
-                " are told to be there from the start of the scheduler"
+                " count as present from the start of the scheduler"
             )
         departed = len(arrivals.keys() - dump.workers.keys())
         if departed:

@@ -203,7 +203,7 @@ class History:
         cluster = {"name": self.name, "started_at": self.started_at, **self.cluster}
         if final:
             cluster["closed_at"] = self.ended_at
-            cluster["close_reason"] = f"imported from a {self.kind}, which tells of it up to here"
+            cluster["close_reason"] = f"imported from a {self.kind}, which covers it up to here"
         if self.partial:
             reasons = "; ".join(self.partial)
             cluster["partial"] = cut(

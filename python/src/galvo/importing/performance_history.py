@@ -142,8 +142,8 @@ class _ReportConverter:
         self._add_logs()
         self._add_cluster()
         history.notes.append(
-            "a performance report does not tell the sizes of results, dependencies, why tasks"
-            " failed, nor which tasks never ran; its block of code is told as one computation"
+            "a performance report does not contain the sizes of results, dependencies, why tasks"
+            " failed, nor which tasks never ran; its block of code becomes one computation"
         )
         if report.is_old:
             history.notes.append(
@@ -163,7 +163,7 @@ class _ReportConverter:
                 f"{repeated_tasks:,} of {tasks} ran more than once, as tasks do whose results are"
                 f" lost: each of {all_runs:,} runs is counted as it ended"
             )
-        history.add_gap("a performance report does not tell which tasks never ran")
+        history.add_gap("a performance report does not contain the tasks that never ran")
         count_in_summary = self._report.number("number of tasks")
         if count_in_summary is not None and count_in_summary > runs:
             history.add_gap(
@@ -199,8 +199,8 @@ class _ReportConverter:
         if count_in_summary is not None and count_in_summary != len(threads):
             workers = quantities.count(count_in_summary, "workers")
             history.notes.append(
-                f"there were {workers} at its end, and {len(threads):,} ran tasks: only those can"
-                " be told of"
+                f"there were {workers} at its end, and {len(threads):,} ran tasks: only those are"
+                " imported"
             )
 
     def _add_tasks(self) -> dict[str, Item]:
@@ -380,7 +380,7 @@ class _ReportConverter:
             )
         if not zone.certain:
             history.notes.append(
-                "its log does not tell the time zone: it is taken to be that of this machine, or"
+                "its log does not contain the time zone: it is taken to be that of this machine, or"
                 " else the one closest to UTC in which it fits"
             )
 

@@ -175,7 +175,7 @@ class Collectors:
             try:
                 states[name] = collector.export_state()
             except Exception:
-                self._log_error_once(name, "asked for what it knows")
+                self._log_error_once(name, "read")
         return {name: state for name, state in states.items() if state is not None}
 
     def import_state(self, states_by_name: Mapping[str, Any]) -> None:
@@ -199,6 +199,4 @@ class Collectors:
     def _log_error_once(self, name: str, action: str) -> None:
         self._error_counts[name] = self._error_counts.get(name, 0) + 1
         if self._error_counts[name] == 1:
-            logger.warning(
-                "Galvo's %s could not be %s; this is said once", name, action, exc_info=True
-            )
+            logger.warning("Galvo's %s could not be %s; logged once", name, action, exc_info=True)

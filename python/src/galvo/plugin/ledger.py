@@ -544,7 +544,7 @@ class Ledger:
                 computation.read_code(self.context)
             except Exception:
                 if not self._code_failures:
-                    logger.warning("Galvo could not read code; this is said once", exc_info=True)
+                    logger.warning("Galvo could not read code; logged once", exc_info=True)
                 self._code_failures += 1
         body = computation.describe(self.now(), closed_at)
         if body != computation.body:

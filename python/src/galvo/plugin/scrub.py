@@ -447,7 +447,7 @@ _IN_SENTENCE = re.compile(
 # The end of a word after a colon that may be a value: the end of the line, or of a quoted one.
 _END_OF_WORD = re.compile(r"[.!]?[\"'`)\]}]{0,3}[ \t]{0,8}(?:\r?\n|\\{1,8}[rn]|\Z|[,;])")
 _WORD = re.compile(r"[^\W\d_]+(?:[_'-][^\W\d_]+){0,8}\Z")
-# Before the name: the line tells of a failure, and the word after the colon is its reason.
+# Before the name: the line reports a failure, and the word after the colon is its reason.
 _FAILURE = re.compile(
     r"\b(?:no|not|wrong|invalid|incorrect|bad|weak|missing|without|expired|unknown|unable|could"
     r"|cannot|can't|couldn't|fail\w{0,4}|error|reject\w{0,4}|refus\w{0,4}|den(?:y|ied)"

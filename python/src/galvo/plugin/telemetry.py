@@ -304,7 +304,7 @@ class CoiledTelemetry(SchedulerPlugin):
             if self._was_registered:  # otherwise it has never reported
                 state = self._bequeath()
         except Exception:
-            logger.warning("Galvo could not tell what it knows", exc_info=True)
+            logger.warning("Galvo could not collect its data", exc_info=True)
         self._shut_down()
         if state is not None:
             store_state(self._scheduler, self._settings, state)
@@ -545,7 +545,7 @@ class CoiledTelemetry(SchedulerPlugin):
     def _log_error_once(self) -> None:
         self._error_count += 1
         if self._error_count == 1:
-            logger.warning("Galvo could not record something; this is said once", exc_info=True)
+            logger.warning("Galvo could not record something; logged once", exc_info=True)
 
 
 class Preview:

@@ -701,7 +701,7 @@ class WorkerSide(WorkerPlugin):
     def transition(self, key: Any, start: Any, finish: Any, **kwargs: Any) -> None:
         if finish == "error" and self._worker is not None:
             with suppress(Exception):
-                # Before the worker tells the scheduler of the error.
+                # Before the worker reports the error to the scheduler.
                 worker = self._worker
                 task = getattr(worker, "state", worker).tasks[key]
                 excerpt = self._excerpts.read_new(text_of(task.traceback_text))

@@ -407,7 +407,7 @@ class Workers(Collector):
         if action == "retired":
             record.is_retiring = True
         elif record.was_removed:
-            return  # the scheduler also tells a worker that it has removed to close
+            return  # the scheduler also asks a worker that it has removed to close
         elif action == "worker-status-change":
             status = message.get("status")
             if status == "closing_gracefully":
