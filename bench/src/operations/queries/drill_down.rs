@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Aims, Bind, Operation, PostgraphileQuery, list_length, request};
+use super::{Aims, Bind, Operation, PostgraphileQuery, list_length, request, to_sqlite};
 use crate::operations::data::History;
 
 const DOCUMENT: &str = "query($id: ID!) { cluster(id: $id) {
@@ -13,8 +13,29 @@ const DOCUMENT: &str = "query($id: ID!) { cluster(id: $id) {
         states { state count } durations { action seconds } } } } }
     errors(first: 10) { nodes { key type origin at worker retries } } } }";
 
-/// Rows of four kinds that share the same columns. JSON nested by the database takes several times as long.
-const STATEMENT: &str = "WITH shown AS (
+/// The first task groups of each computation in `shown`.
+const TASK_GROUPS: &str = "LATERAL (
+      SELECT task_groups.* FROM computation_task_groups AS link
+      JOIN task_groups ON task_groups.account_id = link.account_id
+        AND task_groups.cluster_id = link.cluster_id AND task_groups.id = link.task_group_id
+      WHERE link.account_id = $1 AND link.cluster_id = $2 AND link.computation_id = shown.id
+      ORDER BY task_groups.first_seen_at, task_groups.id LIMIT 15) AS of";
+
+/// The same for SQLite, which has no `LATERAL`: the task groups are selected by their identifiers, which takes
+/// less time than numbering all of them.
+const TASK_GROUPS_SQLITE: &str =
+    "task_groups AS of ON of.account_id = $1 AND of.cluster_id = $2 AND of.id IN (
+      SELECT link.task_group_id FROM computation_task_groups AS link
+      CROSS JOIN task_groups AS first ON first.account_id = $1 AND first.cluster_id = $2
+        AND first.id = link.task_group_id
+      WHERE link.account_id = $1 AND link.cluster_id = $2 AND link.computation_id = shown.id
+      ORDER BY first.first_seen_at, first.id LIMIT 15)";
+
+/// Returns the statement for rows of four kinds that share the same columns. JSON nested by the database takes
+/// several times as long.
+fn statement(task_groups: &str) -> String {
+    format!(
+        "WITH shown AS (
       SELECT id, state, started_at, stopped_at FROM computations
       WHERE account_id = $1 AND cluster_id = $2 ORDER BY started_at DESC, id DESC LIMIT 10)
     SELECT 'cluster' AS kind, NULL::uuid AS parent, name AS name, status AS label, NULL::text AS place,
@@ -35,17 +56,14 @@ const STATEMENT: &str = "WITH shown AS (
       of.processing, of.memory, of.erred, of.forgotten, of.compute_seconds, of.transfer_seconds,
       of.disk_read_seconds, of.disk_write_seconds, of.serialize_seconds, of.deserialize_seconds,
       of.other_seconds
-    FROM shown CROSS JOIN LATERAL (
-      SELECT task_groups.* FROM computation_task_groups AS link
-      JOIN task_groups ON task_groups.account_id = link.account_id
-        AND task_groups.cluster_id = link.cluster_id AND task_groups.id = link.task_group_id
-      WHERE link.account_id = $1 AND link.cluster_id = $2 AND link.computation_id = shown.id
-      ORDER BY task_groups.first_seen_at, task_groups.id LIMIT 15) AS of
+    FROM shown CROSS JOIN {task_groups}
     UNION ALL
     SELECT 'error', NULL, of.key, of.exception_type, of.worker, of.occurred_at, NULL, of.retries, NULL, NULL,
       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM (SELECT * FROM error_occurrences WHERE account_id = $1 AND cluster_id = $2
-      ORDER BY occurred_at DESC, id DESC LIMIT 10) AS of";
+    FROM (SELECT key, exception_type, worker, occurred_at, retries FROM error_occurrences
+      WHERE account_id = $1 AND cluster_id = $2 ORDER BY occurred_at DESC, id DESC LIMIT 10) AS of"
+    )
+}
 
 const JSON_STATEMENT: &str = "SELECT json_build_object('cluster', json_build_object(
       'name', name, 'state', status, 'startedAt', started_at, 'endedAt', closed_at, 'durationSeconds', duration_ms,
@@ -90,39 +108,6 @@ const JSON_STATEMENT: &str = "SELECT json_build_object('cluster', json_build_obj
           WHERE account_id = $1 AND cluster_id = $2 ORDER BY occurred_at DESC, id DESC LIMIT 10) AS of))))
     FROM clusters WHERE account_id = $1 AND id = $2";
 
-/// SQLite has no `LATERAL`: the first task groups of a computation are selected by their identifiers, which
-/// takes less time than numbering all of them.
-const SQLITE_STATEMENT: &str = "WITH shown AS (
-      SELECT id, state, started_at, stopped_at FROM computations
-      WHERE account_id = ?1 AND cluster_id = ?2 ORDER BY started_at DESC, id DESC LIMIT 10)
-    SELECT 'cluster' AS kind, NULL AS parent, name AS name, status AS label, NULL AS place,
-      started_at AS from_ms, closed_at AS to_ms, total_tasks AS a, total_tasks_succeeded AS b,
-      total_tasks_erred AS c, total_bytes AS d, total_errors AS e, duration_ms AS f, NULL AS g, NULL AS h, NULL AS i,
-      NULL AS j, NULL AS k, NULL AS l, total_compute_seconds AS t, total_transfer_seconds AS u,
-      total_thread_seconds AS v, NULL AS w, NULL AS x, NULL AS y, NULL AS z
-    FROM clusters WHERE account_id = ?1 AND id = ?2
-    UNION ALL
-    SELECT 'computation', id, NULL, state, NULL, started_at, stopped_at, NULL, NULL, NULL, NULL, NULL, NULL,
-      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM shown
-    UNION ALL
-    SELECT 'group', shown.id, of.name, of.prefix, NULL, of.started_at, of.stopped_at, of.tasks,
-      of.tasks_succeeded, of.tasks_erred, of.bytes, of.released, of.waiting, of.no_worker, of.queued,
-      of.processing, of.memory, of.erred, of.forgotten, of.compute_seconds, of.transfer_seconds,
-      of.disk_read_seconds, of.disk_write_seconds, of.serialize_seconds, of.deserialize_seconds,
-      of.other_seconds
-    FROM shown CROSS JOIN task_groups AS of ON of.account_id = ?1 AND of.cluster_id = ?2 AND of.id IN (
-      SELECT link.task_group_id FROM computation_task_groups AS link
-      CROSS JOIN task_groups AS first ON first.account_id = ?1 AND first.cluster_id = ?2
-        AND first.id = link.task_group_id
-      WHERE link.account_id = ?1 AND link.cluster_id = ?2 AND link.computation_id = shown.id
-      ORDER BY first.first_seen_at, first.id LIMIT 15)
-    UNION ALL
-    SELECT 'error', NULL, of.key, of.exception_type, of.worker, of.occurred_at, NULL, of.retries, NULL, NULL,
-      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM (SELECT key, exception_type, worker, occurred_at, retries FROM error_occurrences
-      WHERE account_id = ?1 AND cluster_id = ?2 ORDER BY occurred_at DESC, id DESC LIMIT 10) AS of";
-
 /// The relations between computations and task groups are in `bench/postgraphile/schema.sql`, because the
 /// database has no foreign keys for them. The task groups are in the order of their identifiers, because
 /// PostGraphile cannot sort by the columns of another table without a plugin.
@@ -144,9 +129,9 @@ pub(super) fn operation(history: &History) -> Operation {
     Operation {
         name: "drill-down",
         requests: clusters.clone().map(|id| request(DOCUMENT, &json!({ "id": id.to_string() }))).collect(),
-        statement: STATEMENT.to_owned(),
+        statement: statement(TASK_GROUPS),
         json_statement: JSON_STATEMENT.to_owned(),
-        sqlite_statement: SQLITE_STATEMENT.to_owned(),
+        sqlite_statement: to_sqlite(&statement(TASK_GROUPS_SQLITE)),
         binds: clusters.clone().map(|id| vec![Bind::Uuid(account), Bind::Int(*id)]).collect(),
         rows: |response| {
             let cluster = &response["cluster"];
