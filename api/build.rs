@@ -42,8 +42,8 @@ fn main() {
         directory.display()
     );
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
-    // The program depends on the text of the table. With the path of the sources in it, two builds of the same
-    // sources in different directories would differ.
+    // The program depends on the text of the table. With the path of the sources in it, two builds of the
+    // same sources in different directories would differ.
     let copies = out.join("dashboard");
     let mut table = String::from("&[\n");
     for (name, path) in &files {

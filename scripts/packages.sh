@@ -22,5 +22,5 @@ export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 # A directory of its own: pytest closes the usual one to other users at its start, and the tests of faults, which
 # run at the same time, have PostgreSQL's user in theirs.
 clean_up_at_exit
-"$python" -m pytest -p xdist -n 2 --dist loadfile --color=no -rs -p no:cacheprovider --durations=10 --durations-min=1 \
+"$python" -m pytest -p xdist -n 2 --dist loadfile --color=no -rfEs -p no:cacheprovider --durations=10 --durations-min=1 \
   --basetemp "$workdir/pytest" "${@:-tests/packaging}"

@@ -26,7 +26,7 @@ mkdir -p "$output"
 export FAULTS_RESULTS=$output/outcomes.jsonl
 touch "$FAULTS_RESULTS"
 
-faults() { "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs -p no:cacheprovider --basetemp="$workdir/faults" "$@" tests/faults; }
+faults() { "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rfEs -p no:cacheprovider --basetemp="$workdir/faults" "$@" tests/faults; }
 
 # With more time, faults last longer and are more frequent.
 say "SOAK_SEED=$seed for $minutes minutes"

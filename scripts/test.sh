@@ -34,6 +34,7 @@ wait "$packages"
 source "$workdir/exports"
 
 passed_total=0 failed_total=0
+failed_tests=()
 
 # Prints "passed failed skipped", summed over the closing lines of cargo's test runner ("test result: ok.
 # 3 passed; 0 failed; 1 ignored; …"), of pytest ("== 1 failed, 3 passed in 0.12s ==", or without the
@@ -59,6 +60,12 @@ counts() {
   ' "$1"
 }
 
+# Prints the names of the tests that failed, as each of the three runners reports them.
+failures() {
+  sed -nE -e 's/^test (.*) \.\.\. FAILED.*/\1/p' -e 's/^(FAILED|ERROR) ([^ ]+::[^ ]+).*/\2/p' \
+    -e 's/^ *not ok [0-9]+ - (.*[^ ]) *(# .*)?$/\1/p' "$1" | awk '!seen[$0]++'
+}
+
 # Prints the twenty slowest tests of cargo's test runner. pytest and node print theirs.
 slowest() {
   local found
@@ -69,9 +76,11 @@ slowest() {
 # runner COMMAND...: a step that fails as well when the runner counted no test at all or left one out: a
 # missing part is an error.
 runner() {
-  local status=0 passed failed skipped log=$workdir/runner.out
+  local status=0 passed failed skipped names log=$workdir/runner.out
   "$@" 2>&1 | tee "$log" || status=1
   read -r passed failed skipped <<<"$(counts "$log")"
+  mapfile -t names < <(failures "$log")
+  failed_tests+=("${names[@]}")
   if ((skipped > 0)); then
     say "$skipped skipped: every test has to run here"
     failed=$((failed + skipped))
@@ -99,12 +108,12 @@ catch_up() {
   for i in "${!beside_names[@]}"; do
     # Only this shell can wait for it, and runners are in other shells.
     wait "${beside_pids[i]}" && ended=0 || ended=$?
-    step "${beside_names[i]}" runner told "$workdir/${beside_names[i]}.log"
+    step "${beside_names[i]}" runner replay "$workdir/${beside_names[i]}.log"
     rm "$workdir/${beside_names[i]}.log"
   done
   beside_names=() beside_pids=()
 }
-told() {
+replay() {
   cat "$1"
   return "$ended"
 }
@@ -134,7 +143,7 @@ unit_limits=(env PYTEST_TIMEOUT=120 timeout --kill-after 10 40m)
 for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_OTHER"; do
   beside "Python tests, $("$python" -c 'import distributed, sys
 print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
-    "${unit_limits[@]}" "$python" -m pytest --color=no -rs --durations=20 --durations-min=1 python/tests
+    "${unit_limits[@]}" "$python" -m pytest --color=no -rfEs --durations=20 --durations-min=1 python/tests
 done
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast --lib --bins --tests -- "${times[@]}"
@@ -166,19 +175,20 @@ step "the dashboard in a browser, with real Dask clusters" \
   web/tests/demo.sh node --test --test-concurrency="$(nproc)" --test-reporter=tap web/tests/*.spec.js
 # Each pytest worker has its own server. More workers do not use two processors better.
 step "end-to-end tests with real Dask" \
-  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n "$(($(nproc) + 1))" --dist loadfile tests/dask
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rfEs --durations=20 -n "$(($(nproc) + 1))" --dist loadfile tests/dask
 command -v redis-server >/dev/null || install_packages redis-server
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || install_packages faketime
 # These tests mostly wait for the end of outages; the measurements under load run last and alone.
 beside "packages: chart, unit, release" scripts/packages.sh
 step "what goes wrong: processes killed, databases and networks away" \
-  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -n 3 --dist load -m "not alone" tests/faults
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rfEs --durations=20 -n 3 --dist load -m "not alone" tests/faults
 catch_up
 step "what goes wrong: more load than the server takes" \
-  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rs --durations=20 -m alone tests/faults
+  runner "$GALVO_TEST_PYTHON_NEWEST" -m pytest --color=no -rfEs --durations=20 -m alone tests/faults
 
 print_times
 result=passed
 verdict || result=failed
+if ((${#failed_tests[@]})); then printf 'failed test: %s\n' "${failed_tests[@]}"; fi
 printf '%d passed, %d failed\n' "$passed_total" "$failed_total"
 [[ $result == passed ]]

@@ -21,8 +21,8 @@ const TASK_GROUPS: &str = "LATERAL (
       WHERE link.account_id = $1 AND link.cluster_id = $2 AND link.computation_id = shown.id
       ORDER BY task_groups.first_seen_at, task_groups.id LIMIT 15) AS of";
 
-/// The same for SQLite, which has no `LATERAL`: the task groups are selected by their identifiers, which takes
-/// less time than numbering all of them.
+/// The same for SQLite, which has no `LATERAL`: the task groups are selected by their identifiers, which
+/// takes less time than numbering all of them.
 const TASK_GROUPS_SQLITE: &str =
     "task_groups AS of ON of.account_id = $1 AND of.cluster_id = $2 AND of.id IN (
       SELECT link.task_group_id FROM computation_task_groups AS link
@@ -31,8 +31,8 @@ const TASK_GROUPS_SQLITE: &str =
       WHERE link.account_id = $1 AND link.cluster_id = $2 AND link.computation_id = shown.id
       ORDER BY first.first_seen_at, first.id LIMIT 15)";
 
-/// Returns the statement for rows of four kinds that share the same columns. JSON nested by the database takes
-/// several times as long.
+/// Returns the statement for rows of four kinds that share the same columns. JSON nested by the database
+/// takes several times as long.
 fn statement(task_groups: &str) -> String {
     format!(
         "WITH shown AS (

@@ -80,7 +80,8 @@ fn list_length(list: &Value) -> usize {
     list.as_array().map_or(0, Vec::len)
 }
 
-/// Converts a statement that needs no other change to the dialect of SQLite: numbered parameters, and no casts.
+/// Converts a statement that needs no other change to the dialect of SQLite: numbered parameters, and no
+/// casts.
 fn to_sqlite(statement: &str) -> String {
     let casts = ["::bigint", "::double precision", "::text", "::uuid"];
     casts.iter().fold(statement.replace('$', "?"), |text, cast| text.replace(cast, ""))
