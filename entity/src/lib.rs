@@ -36,6 +36,7 @@ pub mod error_group;
 pub mod error_occurrence;
 pub mod event;
 pub mod fine_metric;
+pub mod fine_metric_total;
 pub mod flag_mute;
 pub mod function_activity_chunk;
 pub mod function_usage_day;

@@ -66,6 +66,7 @@ mod m20261128_000065_create_saved_view;
 mod m20261128_000068_number_objects;
 mod m20261128_000070_order_changes;
 mod m20261129_000072_record_removed_owner;
+mod m20261130_000073_create_fine_metric_total;
 mod placement;
 mod reference;
 mod tenant;
@@ -132,6 +133,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000068_number_objects::Migration),
             Box::new(m20261128_000070_order_changes::Migration),
             Box::new(m20261129_000072_record_removed_owner::Migration),
+            Box::new(m20261130_000073_create_fine_metric_total::Migration),
         ]
     }
 }

@@ -1,6 +1,10 @@
 //! Fine performance metrics: summed over spans and over the cluster.
 
-use harness::{Member, ReportBuilder, TestApp, threads};
+use std::ops::Range;
+
+use entity::fine_metric_total;
+use harness::{Member, ReportBuilder, STARTED_AT, TestApp, threads, uuid};
+use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 
 use crate::span::{history, nested};
@@ -89,7 +93,7 @@ async fn only_the_latest_values_of_a_span_count() {
     let with = |sequence: i64, value: f64| {
         let cells = json!([["execute", "load", "thread-cpu", "seconds", value]]);
         ReportBuilder::new("Scheduler-1", sequence)
-            .with("/fine_metrics", json!([{ "span_id": harness::uuid(2), "cells": cells }]))
+            .with("/fine_metrics", json!([{ "span_id": uuid(2), "cells": cells }]))
             .build()
     };
     let number = ada.reported(&with(2, 5.0)).await;
@@ -97,6 +101,81 @@ async fn only_the_latest_values_of_a_span_count() {
         ada.reported(&with(sequence, value)).await;
         let answer = cluster(&ada, number, "fineMetrics(unit: \"seconds\") { total }").await;
         assert_eq!(answer["fineMetrics"]["total"], total, "{sequence}");
+    }
+    app.stop().await;
+}
+
+/// The number of stored sums.
+async fn stored_sums(app: &TestApp) -> u64 {
+    fine_metric_total::Entity::find().count(&app.database.connection().await).await.unwrap()
+}
+
+#[tokio::test]
+async fn sums_stored_at_the_end_follow_each_later_report() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = |sequence: i64, is_closed: bool, spans: &[(Option<u128>, f64)]| {
+        let metrics = spans.iter().map(|(span, value)| {
+            json!({ "span_id": span.map(uuid), "cells": [["execute", "load", "thread-cpu", "seconds", value]] })
+        });
+        let report =
+            ReportBuilder::new("Scheduler-1", sequence).with("/fine_metrics", metrics.collect::<Vec<_>>());
+        let closed_at = STARTED_AT + 9.0;
+        if is_closed {
+            report.with("/final", true).with("/cluster/closed_at", closed_at).build()
+        } else {
+            report.build()
+        }
+    };
+    // The reports, the sums of the spans and of metrics without one, and the number of stored sums.
+    let steps = [
+        (report(2, false, &[(Some(1), 5.0), (Some(2), 2.0), (None, 0.5)]), 7.0, 0.5, 0),
+        // The end, with another value of a span.
+        (report(4, true, &[(Some(1), 6.0)]), 8.0, 0.5, 1),
+        // The same report again, and one that does not change the metrics.
+        (report(4, true, &[(Some(1), 6.0)]), 8.0, 0.5, 1),
+        (report(5, true, &[]), 8.0, 0.5, 1),
+        // Reports that arrive late, with an older value and with another span.
+        (report(3, false, &[(Some(1), 4.0)]), 8.0, 0.5, 1),
+        (report(1, false, &[(Some(3), 1.0)]), 9.0, 0.5, 1),
+        // The scheduler reports again, and then ends for good.
+        (report(6, false, &[]), 9.0, 0.5, 0),
+        (report(7, false, &[(Some(2), 4.0)]), 11.0, 0.5, 0),
+        (report(8, true, &[(None, 1.0)]), 11.0, 1.0, 1),
+    ];
+    for (report, of_spans, of_none, stored) in steps {
+        let number = ada.reported(&report).await;
+        let answer = cluster(&ada, number, "fineMetrics { rows { value spanAttributable } }").await;
+        let expected = json!([
+            { "value": of_spans, "spanAttributable": true },
+            { "value": of_none, "spanAttributable": false },
+        ]);
+        assert_eq!(answer["fineMetrics"]["rows"], expected, "{report}");
+        assert_eq!(stored_sums(&app).await, stored, "{report}");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn sums_of_very_many_spans_are_not_stored() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada").await;
+    let report = |sequence: i64, spans: Range<u128>| {
+        let cells = json!([["execute", "load", "thread-cpu", "seconds", 1]]);
+        let metrics = spans.map(|span| json!({ "span_id": uuid(span), "cells": cells }));
+        ReportBuilder::new("Scheduler-1", sequence)
+            .with("/fine_metrics", metrics.collect::<Vec<_>>())
+            .with("/final", true)
+            .build()
+    };
+    for (sequence, spans, stored) in
+        [(1, 1..2_001, 1), (2, 2_001..4_001, 1), (3, 4_001..5_001, 1), (4, 5_001..5_002, 0)]
+    {
+        let total = f64::from(u32::try_from(spans.end - 1).unwrap());
+        let number = ada.reported(&report(sequence, spans)).await;
+        let answer = cluster(&ada, number, "fineMetrics(unit: \"seconds\") { total }").await;
+        assert_eq!(answer["fineMetrics"]["total"], total);
+        assert_eq!(stored_sums(&app).await, stored, "{sequence}");
     }
     app.stop().await;
 }

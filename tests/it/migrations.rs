@@ -69,6 +69,7 @@ async fn up_down_and_up_again() {
             "error_groups",
             "error_occurrences",
             "events",
+            "fine_metric_totals",
             "fine_metrics",
             "flag_mutes",
             "function_activity_chunks",

@@ -306,6 +306,12 @@ impl Reports {
         store.record_function_activity(cluster, &report.function_activity).await?;
         store.record_spans(cluster, sequence, &report.spans).await?;
         store.record_fine_metrics(cluster, sequence, &report.fine_metrics).await?;
+        match (context.was_closed, closed_at.is_some()) {
+            (true, true) if report.fine_metrics.is_empty() => {}
+            (_, true) => store.record_fine_metric_total(cluster).await?,
+            (true, false) => store.remove_fine_metric_total(cluster).await?,
+            (false, false) => {}
+        }
         store.record_profiles(cluster, &report.profiles).await?;
         // Last, because the reports of all clusters of an account update these rows.
         let (now, texts) = (self.clock.timestamp(), report.code.iter());
@@ -350,7 +356,7 @@ impl Reports {
                 let (cluster, previous_arrival, complete_until) =
                     (row.id, row.changed_at, row.complete_until);
                 let newest = row.sequence;
-                let was_silent = is_silent(&row, now);
+                let (was_silent, was_closed) = (is_silent(&row, now), row.closed_at.is_some());
                 let row = store.update_cluster(row, now, arrival, report, &accepted).await?;
                 let decision =
                     decide_stop(store, &row, IdlenessFacts { kept_until, idle_due_seconds, was_silent }, now)
@@ -363,6 +369,7 @@ impl Reports {
                     previous_arrival,
                     newest,
                     complete_until,
+                    was_closed,
                     closed_at,
                     clamped: row.cut,
                     limits_compute: false,
@@ -393,6 +400,7 @@ impl Reports {
                     previous_arrival: NO_REPORTS,
                     newest: NO_REPORTS,
                     complete_until: NO_REPORTS,
+                    was_closed: false,
                     closed_at: report.closed_at().map(UnixTime::timestamp),
                     clamped: Names(report.clamped.iter().map(|path| (*path).to_owned()).collect()),
                     limits_compute: false,
@@ -411,6 +419,8 @@ struct ClusterContext {
     previous_arrival: i64,
     newest: i64,
     complete_until: i64,
+    /// True if the cluster had closed before the report.
+    was_closed: bool,
     closed_at: Option<Timestamp>,
     clamped: Names,
     limits_compute: bool,

@@ -69,6 +69,10 @@ pub(crate) fn pack(cells: &[FineMetricCell]) -> Vec<u8> {
     compress(&serde_json::to_vec(&sorted).expect("texts and finite numbers are always JSON"))
 }
 
+/// One sum in its packed form: a cell, and true if it belongs to spans.
+type Sum<'a> =
+    (BorrowedString<'a>, Option<BorrowedString<'a>>, BorrowedString<'a>, BorrowedString<'a>, f64, bool);
+
 /// A reader of packed cells. It holds each distinct label once for all cells that are summed together.
 #[derive(Debug, Default)]
 pub struct CellReader {
@@ -139,6 +143,22 @@ impl CellReader {
         }
         self.last_labels = labels;
         Ok(values)
+    }
+
+    /// Reads packed sums.
+    ///
+    /// # Errors
+    /// Returns [`ReadCellsError`] if the bytes are damaged or the number of labels exceeds the limit.
+    pub fn read_table(&mut self, packed: &[u8]) -> Result<Table, ReadCellsError> {
+        let json = decompress(packed, MAX_JSON).ok_or(ReadCellsError::Damaged)?;
+        let sums: Vec<Sum<'_>> = serde_json::from_slice(&json).map_err(|_| ReadCellsError::Damaged)?;
+        let mut table = Table { span_count: 1, ..Table::default() };
+        for (context, function, activity, unit, value, is_of_span) in sums {
+            let label = self.intern(Label::of((context, function, activity, unit, value)));
+            let index = table.index_of(&(label, is_of_span));
+            table.sums[index].1 += value;
+        }
+        if self.labels.len() > MAX_LABELS { Err(ReadCellsError::TooMany) } else { Ok(table) }
     }
 
     fn intern(&mut self, label: Label) -> Arc<Label> {
@@ -272,6 +292,18 @@ impl Table {
         index
     }
 
+    /// Packs the sums. The same sums give the same bytes.
+    #[must_use]
+    pub(crate) fn pack(&self) -> Vec<u8> {
+        let sums: Vec<_> = self
+            .iter()
+            .map(|(Label { context, function, activity, unit }, is_of_span, value)| {
+                (context, function, activity, unit, value, is_of_span)
+            })
+            .collect();
+        compress(&serde_json::to_vec(&sums).expect("texts and numbers are always JSON"))
+    }
+
     /// Iterates over the labels, their attribution to spans, and the sums, in the order of the labels.
     fn iter(&self) -> impl Iterator<Item = (&Label, bool, f64)> {
         self.indexes.values().map(|index| {
@@ -280,7 +312,7 @@ impl Table {
         })
     }
 
-    /// Returns the number of spans added.
+    /// Returns the number of spans added. Sums that were packed count as one.
     #[must_use]
     pub fn spans_added(&self) -> usize {
         self.span_count
@@ -413,6 +445,25 @@ mod tests {
                 "{damaged}"
             );
         }
+    }
+
+    #[test]
+    fn packed_sums_are_read_as_they_were() {
+        let text =
+            cells(r#"[["execute","a","thread-cpu","seconds",0.1],["gather-dep",null,"network","bytes",9]]"#);
+        let (mut labels, mut table) = (CellReader::default(), Table::default());
+        for is_of_span in [true, true, false, true] {
+            table.add(&labels.read(&pack(&text), is_of_span).expect("it was packed"));
+        }
+        let read = labels.read_table(&table.pack()).expect("it was packed");
+        assert_eq!(read.rows(None), table.rows(None));
+        assert_eq!((read.len(), read.spans_added()), (3, 1));
+        // The sum of three spans and of none, which cannot be written with fewer digits.
+        let of_spans: Vec<f64> = read.rows(Some(SECONDS)).iter().map(|row| row.value).collect();
+        assert_eq!(of_spans, [0.1 + 0.1 + 0.1, 0.1]);
+        let damaged = compress(br#"[["execute","a","thread-cpu","seconds",0.1]]"#);
+        assert_eq!(labels.read_table(&damaged).err(), Some(ReadCellsError::Damaged));
+        assert_eq!(labels.read_table(b"nothing of ours").err(), Some(ReadCellsError::Damaged));
     }
 
     #[test]

@@ -44,7 +44,7 @@ const USER_ORIGINS: &[&str] = &["user", "unknown"];
 const DASK_ORIGINS: &[&str] = &["dask"];
 
 /// All rules in the order of removal.
-pub const RULES: [Rule; 22] = [
+pub const RULES: [Rule; 23] = [
     rule(
         "worker_sample_chunks",
         &["cluster_id", "worker_id", "started_at"],
@@ -94,6 +94,7 @@ pub const RULES: [Rule; 22] = [
     rule("computations", &["cluster_id", "id"], DataClass::Tasks, AgeSource::Cluster),
     rule("spans", &["cluster_id", "id"], DataClass::Tasks, AgeSource::Cluster),
     rule("client_spans", &["cluster_id", "span_id"], DataClass::Tasks, AgeSource::Cluster),
+    rule("fine_metric_totals", &["cluster_id"], DataClass::Tasks, AgeSource::Cluster),
     rule("fine_metrics", &["cluster_id", "span_id"], DataClass::Tasks, AgeSource::Cluster),
     rule("cluster_flags", &["cluster_id", "id"], DataClass::Basic, AgeSource::Row("ended_key")),
     rule("alerts", &["id"], DataClass::Basic, AgeSource::RowOfAccount("ended_key")),

@@ -209,6 +209,7 @@ async fn add_clusters(
         ("error_occurrences", &["occurred_at"]),
         ("spans", &["enqueued_at", "started_at", "stopped_at"]),
         ("fine_metrics", &[]),
+        ("fine_metric_totals", &[]),
         ("fine_metric_rows", &[]),
     ] {
         copy(sql, table, &cluster_changes(times), &numbers, "true").await?;

@@ -54,6 +54,7 @@ const CLASSES: [(&str, &[&str]); 6] = [
             "computation_shares",
             "computation_task_groups",
             "spans",
+            "fine_metric_totals",
             "fine_metrics",
             "function_activity_chunks",
             "function_usage_hours",
@@ -328,8 +329,9 @@ async fn everything_once(app: &TestApp, ada: &Member) {
     let first = reports("Scheduler-1", &[&first[..], &[then, later]].concat());
     let [one, two, three, four] = &first[..] else { panic!("there are {} reports", first.len()) };
     let second = [Step::Error(0), Step::Error(1), Step::Code(2), Step::Code(1), Step::Usage(2, 0, 9)];
-    let second =
-        reports("Scheduler-2", &[second.to_vec(), vec![Step::Samples(1, 0, 4), Step::Usage(1, 1, 1)]]);
+    let end = [&span(0)[..], &[Step::Samples(1, 0, 4), Step::Usage(1, 1, 1)]].concat();
+    let mut second = reports("Scheduler-2", &[second.to_vec(), end]);
+    second[1]["final"] = json!(true);
 
     let number = ada.reported(one).await;
     bob.reported(&second[1]).await;

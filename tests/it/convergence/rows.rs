@@ -8,8 +8,9 @@ use std::{
 use entity::{
     AccountOwned, account, client, client_span, cluster, cluster_sample_chunk, code_snippet, computation,
     computation_share, computation_task_group, data_policy, environment, error_group, error_occurrence,
-    event, fine_metric, function_activity_chunk, function_usage_day, function_usage_hour, ids, log_line,
-    profile, span, task_group, thread_change, usage_day, usage_hour, user, worker, worker_sample_chunk,
+    event, fine_metric, fine_metric_total, function_activity_chunk, function_usage_day, function_usage_hour,
+    ids, log_line, profile, span, task_group, thread_change, usage_day, usage_hour, user, worker,
+    worker_sample_chunk,
 };
 use galvo::{
     domain::{fine_metric::Table, function_activity, metric::Metric, sample_chunk::unpack},
@@ -109,6 +110,7 @@ impl Content {
             error_occurrence: |reader, row| vec![("sealed", json!(reader.store.decrypt_error_text(row).unwrap()))],
             event,
             fine_metric: |_, row| vec![("cells", cells(&row.cells))],
+            fine_metric_total: |_, row| vec![("sums", sums(&row.sums))],
             function_activity_chunk: |_, row| vec![("data", activity(&row.data))],
             function_usage_day,
             function_usage_hour,
@@ -264,6 +266,17 @@ fn activity(packed: &[u8]) -> Value {
 fn cells(packed: &[u8]) -> Value {
     let mut table = Table::default();
     table.add(&galvo::domain::fine_metric::CellReader::default().read(packed, true).unwrap());
+    values(&table)
+}
+
+/// Packed sums of fine metrics, and whether each belongs to spans.
+fn sums(packed: &[u8]) -> Value {
+    let table = galvo::domain::fine_metric::CellReader::default().read_table(packed).unwrap();
+    let of_spans = table.rows(None).into_iter().map(|row| row.span_attributable);
+    json!([values(&table), of_spans.collect::<Vec<_>>()])
+}
+
+fn values(table: &Table) -> Value {
     let cell = |row: galvo::domain::fine_metric::Row| {
         json!([row.label.context, row.label.function, row.label.activity, row.label.unit, row.value])
     };

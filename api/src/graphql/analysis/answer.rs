@@ -166,7 +166,7 @@ impl Answers {
 
     /// Returns the workers' measurements, or the reason why there are none.
     async fn metric_times(&self) -> Result<Result<MetricTimes, Missing>, ApiError> {
-        let Some(table) = self.scope.loader.load_one(ClusterFineMetricsKey(self.row.id)).await? else {
+        let Some(table) = self.scope.loader.load_one(ClusterFineMetricsKey::from(&self.row)).await? else {
             return Ok(Err(self.missing_reason(DataClass::Tasks).await?));
         };
         self.metric_times_from(table).await.map(Ok)
@@ -381,7 +381,7 @@ impl Answers {
     /// results between memory and disk, in thread-seconds, and the share is its part of all thread time.
     /// Spilling by memory monitors outside of tasks is `NOT_ATTRIBUTABLE`, and appears only as evidence.
     async fn spill(&self) -> Result<Answer, ApiError> {
-        let table = async { Ok(self.scope.loader.load_one(ClusterFineMetricsKey(self.row.id)).await?) };
+        let table = async { Ok(self.scope.loader.load_one(ClusterFineMetricsKey::from(&self.row)).await?) };
         // Both are requested at once, as the other answers do, so that the loader reads them in one
         // batch.
         let (usage, table) = futures::try_join!(self.usage(), table)?;

@@ -611,7 +611,7 @@ impl Cluster {
         let found = async {
             let enqueued_in = TimeRange::range_of_argument("enqueuedIn", enqueued_in)?;
             let arguments = FineMetricArguments { unit, first };
-            FineMetrics::load_for_cluster(&self.scope, self.row.id, enqueued_in, arguments).await
+            FineMetrics::load_for_cluster(&self.scope, &self.row, enqueued_in, arguments).await
         };
         found.await.transpose()
     }

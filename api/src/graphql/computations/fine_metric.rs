@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_graphql::{Object, SimpleObject};
-use entity::ids::ClusterId;
+use entity::{cluster, ids::ClusterId};
 
 use super::{
     span::{active_until, validate_count},
@@ -65,10 +65,11 @@ impl FineMetrics {
     /// whose first tasks arrived in a period; `None` if there are none.
     pub(crate) async fn load_for_cluster(
         scope: &AccountScope,
-        cluster: ClusterId,
+        row: &cluster::Model,
         enqueued_in: TimeRange,
         arguments: FineMetricArguments,
     ) -> Result<Option<Self>, ApiError> {
+        let cluster = row.id;
         if enqueued_in != (None, None) {
             let all_spans = scope.loader.load_one(AllSpansKey(cluster)).await?.unwrap_or_default();
             let spans = Arc::new(all_spans.enqueued_in(enqueued_in));
@@ -77,7 +78,7 @@ impl FineMetrics {
             let Some(table) = found.filter(|table| !table.is_empty()) else { return Ok(None) };
             return Self::new(scope, cluster, table, MetricSpans::Spans(spans), arguments).map(Some);
         }
-        let Some(table) = scope.loader.load_one(ClusterFineMetricsKey(cluster)).await? else {
+        let Some(table) = scope.loader.load_one(ClusterFineMetricsKey::from(row)).await? else {
             return Ok(None);
         };
         scope.charge(QuotaKind::FineMetrics, table.spans_added())?;

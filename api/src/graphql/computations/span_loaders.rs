@@ -7,7 +7,7 @@ use std::{
 
 use async_graphql::dataloader::Loader;
 use entity::{
-    client_span, code_snippet,
+    client_span, cluster, code_snippet,
     ids::{ClusterId, SpanId},
     span,
 };
@@ -140,7 +140,17 @@ impl Loader<SpanFineMetricsKey> for StoreReader {
 
 /// The loader key of all fine metrics of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ClusterFineMetricsKey(pub(crate) ClusterId);
+pub(crate) struct ClusterFineMetricsKey {
+    cluster: ClusterId,
+    /// True if the sums may be stored.
+    is_closed: bool,
+}
+
+impl From<&cluster::Model> for ClusterFineMetricsKey {
+    fn from(row: &cluster::Model) -> Self {
+        Self { cluster: row.id, is_closed: row.closed_at.is_some() }
+    }
+}
 
 impl Loader<ClusterFineMetricsKey> for StoreReader {
     type Value = Arc<Table>;
@@ -150,12 +160,11 @@ impl Loader<ClusterFineMetricsKey> for StoreReader {
         &self,
         keys: &[ClusterFineMetricsKey],
     ) -> Result<HashMap<ClusterFineMetricsKey, Arc<Table>>, Self::Error> {
-        let clusters: Vec<ClusterId> = keys.iter().map(|key| key.0).collect();
-        let found = self.0.sum_fine_metrics_by_cluster(&clusters).await?;
-        Ok(found
-            .into_iter()
-            .map(|(cluster, table)| (ClusterFineMetricsKey(cluster), Arc::new(table)))
-            .collect())
+        let (closed, open): (Vec<_>, Vec<_>) = keys.iter().partition(|key| key.is_closed);
+        let ids =
+            |keys: Vec<&ClusterFineMetricsKey>| keys.into_iter().map(|key| key.cluster).collect::<Vec<_>>();
+        let mut found = self.0.sum_fine_metrics_by_cluster(&ids(closed), ids(open)).await?;
+        Ok(keys.iter().filter_map(|key| Some((*key, Arc::new(found.remove(&key.cluster)?)))).collect())
     }
 }
 

@@ -13,8 +13,8 @@ use entity::{
     client, client_span, cluster, cluster_flag,
     cluster_removal::{Column, Entity, Model, State},
     cluster_reporter, cluster_sample_chunk, computation, computation_share, computation_task_group,
-    environment, error_group, error_occurrence, event, fine_metric, function_activity_chunk,
-    function_usage_hour,
+    environment, error_group, error_occurrence, event, fine_metric, fine_metric_total,
+    function_activity_chunk, function_usage_hour,
     ids::{AccountId, ClusterId, ErrorGroupId, UserId},
     log_line, profile, span, task_group, thread_change, usage_hour, worker, worker_sample_chunk,
 };
@@ -539,6 +539,7 @@ impl AccountStore {
             computation,
             task_group,
             client_span,
+            fine_metric_total,
             fine_metric,
             span,
             thread_change,

@@ -48,18 +48,30 @@ const MAX_READ: usize = 200_000;
 const MAX_SUMS: usize = 500_000;
 
 /// The columns that are read for sums: the cluster, the span and the packed values.
-type PackedRow = (ClusterId, SpanId, Vec<u8>);
+pub(super) type PackedRow = (ClusterId, SpanId, Vec<u8>);
 
-fn select_packed(select: Select<Entity>) -> Select<Entity> {
+pub(super) fn select_packed(select: Select<Entity>) -> Select<Entity> {
     select.select_only().columns([Column::ClusterId, Column::SpanId, Column::Cells])
 }
 
+/// A row with packed values.
+pub(super) trait Packed {
+    /// Returns the packed values.
+    fn packed(&self) -> &[u8];
+}
+
+impl Packed for PackedRow {
+    fn packed(&self) -> &[u8] {
+        &self.2
+    }
+}
+
 /// Runs `read` on rows, in another thread if that takes long enough to delay other requests.
-async fn unpacked<T: Send + 'static>(
-    rows: Vec<PackedRow>,
-    read: impl FnOnce(Vec<PackedRow>) -> Result<T, ReadCellsError> + Send + 'static,
+pub(super) async fn unpacked<Row: Packed + Send + 'static, T: Send + 'static>(
+    rows: Vec<Row>,
+    read: impl FnOnce(Vec<Row>) -> Result<T, ReadCellsError> + Send + 'static,
 ) -> Result<T, ReadCellsError> {
-    let lengths = rows.iter().filter_map(|(.., packed)| plain_length(packed));
+    let lengths = rows.iter().filter_map(|row| plain_length(row.packed()));
     // Damaged rows may state any length.
     let bytes = lengths.fold(0, usize::saturating_add);
     if bytes > SMALL { run_blocking(move || read(rows)).await } else { read(rows) }
@@ -114,19 +126,24 @@ impl AccountStore {
     }
 
     /// Returns the sums over all spans of each cluster, and over metrics without a span. Clusters without
-    /// any are missing.
+    /// any are missing. Only `closed` clusters may have stored sums.
     ///
     /// # Errors
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.fine_metric.of_clusters", skip_all)]
     pub async fn sum_fine_metrics_by_cluster(
         &self,
-        clusters: &[ClusterId],
+        closed: &[ClusterId],
+        open: Vec<ClusterId>,
     ) -> Result<HashMap<ClusterId, Table>, StoreError> {
-        let select =
-            select_packed(self.select()).filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
+        let (mut labels, mut tables) = self.fine_metric_totals(closed).await?;
+        let mut unsummed = open;
+        unsummed.extend(closed.iter().filter(|id| !tables.contains_key(id)));
+        if unsummed.is_empty() {
+            return Ok(tables);
+        }
+        let select = select_packed(self.select()).filter(Column::ClusterId.is_one_of(unsummed));
         let select = select.order_by_asc(Column::ClusterId).order_by_asc(Column::SpanId).limit(MAX_ROWS);
-        let (mut labels, mut tables) = (CellReader::default(), HashMap::<ClusterId, Table>::new());
         let mut rows: Vec<PackedRow> = select.clone().into_tuple().all(&self.read_executor()).await?;
         let mut rows_read = 0;
         // The rows are read in parts, because clusters may have many.

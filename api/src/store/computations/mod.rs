@@ -4,6 +4,7 @@ pub(super) mod client_span;
 pub(super) mod code_snippet;
 pub(super) mod computation;
 pub(super) mod fine_metric;
+pub(super) mod fine_metric_total;
 pub(super) mod function_activity;
 pub(super) mod profile;
 pub(super) mod span;
