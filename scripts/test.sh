@@ -62,7 +62,7 @@ counts() {
 
 # Prints the names of the tests that failed, as each of the three runners reports them.
 failures() {
-  sed -nE -e 's/^test (.*) \.\.\. FAILED.*/\1/p' -e 's/^(FAILED|ERROR) ([^ ]+::[^ ]+).*/\2/p' \
+  sed -nE -e 's/^test (.*) \.\.\. FAILED.*/\1/p' -e '/^(FAILED|ERROR) [^ ]+::/{s/^[A-Z]+ //;s/ - .*//;p}' \
     -e 's/^ *not ok [0-9]+ - (.*[^ ]) *(# .*)?$/\1/p' "$1" | awk '!seen[$0]++'
 }
 

@@ -152,6 +152,10 @@ class Process:
 
     def kill(self):
         """Kills it and all its children."""
+        # Its children keep its number in use as that of their group. Without any, a new process may
+        # have the number.
+        if self.popen.poll() is not None and Path(f"/proc/{self.popen.pid}").exists():
+            return
         try:
             os.killpg(self.popen.pid, signal.SIGKILL)
         except ProcessLookupError:

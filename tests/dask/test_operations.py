@@ -89,6 +89,15 @@ POINTS = {
     "Reports": 458,
 }
 
+
+def flags(parent, *nullable):
+    """Returns the fields of a list of flags that may have no value.
+
+    A busy machine raises other flags, and some kinds have neither a worker nor an error group.
+    """
+    return {f"{parent}.flags.nodes", *(f"{parent}.flags.nodes.{field}" for field in nullable)}
+
+
 # The fields that may be null or empty in this run, by operation.
 EMPTY = {
     "ClusterComparisonAnswers": {
@@ -120,18 +129,18 @@ EMPTY = {
         "cluster.answers.whyRunning.share",
         "cluster.closeReason",
         "cluster.environmentMismatches",
-        "cluster.flags.nodes",
+        *flags("cluster", "worker", "errorGroup", "function", "packages"),
         "cluster.idleTimeoutSeconds",
         "cluster.idleWarnedAt",
         "cluster.shutdownAt",
         "cluster.stopRequest",
     },
     "ClusterMarks": {
-        "cluster.flags.nodes",
+        *flags("cluster", "until"),
     },
     "Clusters": {
         "viewer.account.clusters.edges.node.closeReason",
-        "viewer.account.clusters.edges.node.flags.nodes",
+        *flags("viewer.account.clusters.edges.node"),
     },
     "Compare": {
         "viewer.account.compare.environment.added",
@@ -167,7 +176,7 @@ EMPTY = {
     },
     "Insights": {
         "viewer.account.flagMutes.until",
-        "viewer.account.flags.nodes",
+        *flags("viewer.account", "until", "worker", "errorGroup", "function", "packages"),
         "viewer.account.flags.pageInfo.endCursor",
     },
     "OverviewCards": {
@@ -175,7 +184,7 @@ EMPTY = {
         "viewer.account.alerts.nodes.user",
         "viewer.account.before.costs",
         "viewer.account.before.idleSeconds",
-        "viewer.account.flags.nodes",
+        *flags("viewer.account", "worker"),
         "viewer.account.idle.nodes",
         "viewer.account.running.nodes.shutdownAt",
     },
