@@ -3,7 +3,7 @@
 # explains the table.
 # BENCH_QUICK=1 takes about five minutes after the build, and is less exact.
 # BENCH_ONLY names the benchmarks to run, separated by spaces: plugin-cost steady-report coiled-list
-# large-account first-view ingest operations subscribers hostile identifiers memory storage dashboard.
+# large-account first-view ingest operations subscribers hostile identifiers start memory storage dashboard.
 # BENCH_OUTPUT is a directory for the rows and tables, which are otherwise deleted.
 # The exit status is 0 even if a target is missed: the table shows it.
 set -euo pipefail
@@ -53,6 +53,7 @@ if [[ ${BENCH_QUICK:-} == 1 ]]; then
   identifiers=(--rounds 500)
   operations=(--scale 3 --rounds 2 --seconds 1)
   subscribers=(--subscribers "200,1000" --seconds 5)
+  start=(--rounds 3 --idle-seconds 5)
   memory=(--clusters "50,200" --reports 2 --repetitions 4)
   storage=(--hours 3)
   dashboard=(--loads 3 --rounds 5 --updates 40)
@@ -67,6 +68,7 @@ else
   identifiers=(--rounds 2000)
   operations=(--scale 10 --rounds 5 --seconds 3)
   subscribers=(--subscribers "1000,5000" --seconds 20)
+  start=(--rounds 20 --idle-seconds 60)
   memory=(--clusters "200,1000,2000" --reports 5 --repetitions 6)
   storage=(--hours 24)
   dashboard=(--loads 15 --rounds 20 --updates 240)
@@ -89,6 +91,7 @@ measure hostile "$bench" hostile "${hostile[@]}"
 measure operations "$bench" operations "${operations[@]}"
 measure subscribers "$bench" subscribers "${subscribers[@]}"
 measure identifiers "$bench" identifiers "${identifiers[@]}"
+measure start "$bench" start "${start[@]}"
 measure memory "$bench" memory "${memory[@]}"
 measure storage "$bench" storage "${storage[@]}" --markdown "$output/storage.md"
 if [[ ${BENCH_QUICK:-} != 1 ]]; then

@@ -1,6 +1,6 @@
-//! Measures Galvo's server from outside: ingest rate, rejection of hostile requests, query rate, memory,
-//! storage, and latency of live updates. Each figure is compared with a reference measured in the same
-//! run. Run by `make bench`; `docs/benchmarks.md` has the details.
+//! Measures Galvo's server from outside: ingest rate, rejection of hostile requests, query rate, start,
+//! memory, storage, and latency of live updates. Most figures are compared with a reference measured in the
+//! same run. Run by `make bench`; `docs/benchmarks.md` has the details.
 #![expect(clippy::print_stdout, reason = "the program prints its results")]
 
 mod client;
@@ -19,6 +19,7 @@ mod operations;
 mod reference;
 mod results;
 mod server;
+mod start;
 mod storage;
 mod subscribers;
 mod traffic;
@@ -45,6 +46,8 @@ enum Benchmark {
     Identifiers(identifiers::Options),
     /// Read operations per second of the server, compared with hand-written SQL.
     Operations(operations::Options),
+    /// Time until the server is ready, and its memory while nobody uses it.
+    Start(start::Options),
     /// Memory of the server by number of clusters, and its growth over time.
     Memory(memory::Options),
     /// Latency and cost of live updates for many subscribers.
@@ -73,6 +76,7 @@ async fn run(benchmark: Benchmark) -> Result<()> {
         Benchmark::Identifiers(options) => identifiers::run(&options).await,
         Benchmark::Ingest(options) => ingest::run(&options).await,
         Benchmark::Operations(options) => operations::run(&options).await,
+        Benchmark::Start(options) => start::run(&options).await,
         Benchmark::Memory(options) => memory::run(&options).await,
         Benchmark::Subscribers(options) => subscribers::run(&options).await,
         Benchmark::Broadcast(options) => subscribers::broadcast(&options).await,

@@ -115,7 +115,7 @@ async fn secret_key() -> io::Result<Option<String>> {
 }
 
 /// Returns the path in `GALVO_BIN`, or of the binary that Cargo built beside this one.
-fn program() -> io::Result<PathBuf> {
+pub(crate) fn program() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("GALVO_BIN") {
         return Ok(path.into());
     }
