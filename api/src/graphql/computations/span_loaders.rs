@@ -160,11 +160,14 @@ impl Loader<ClusterFineMetricsKey> for StoreReader {
         &self,
         keys: &[ClusterFineMetricsKey],
     ) -> Result<HashMap<ClusterFineMetricsKey, Arc<Table>>, Self::Error> {
-        let (closed, open): (Vec<_>, Vec<_>) = keys.iter().partition(|key| key.is_closed);
-        let ids =
-            |keys: Vec<&ClusterFineMetricsKey>| keys.into_iter().map(|key| key.cluster).collect::<Vec<_>>();
-        let mut found = self.0.sum_fine_metrics_by_cluster(&ids(closed), ids(open)).await?;
-        Ok(keys.iter().filter_map(|key| Some((*key, Arc::new(found.remove(&key.cluster)?)))).collect())
+        // One request may have read a cluster before and after it closed, and its metrics are summed once.
+        let closed: BTreeSet<ClusterId> =
+            keys.iter().filter(|key| key.is_closed).map(|key| key.cluster).collect();
+        let all: BTreeSet<ClusterId> = keys.iter().map(|key| key.cluster).collect();
+        let open = all.difference(&closed).copied().collect();
+        let found = self.0.sum_fine_metrics_by_cluster(&Vec::from_iter(closed), open).await?;
+        let found: HashMap<_, _> = found.into_iter().map(|(id, table)| (id, Arc::new(table))).collect();
+        Ok(keys.iter().filter_map(|key| Some((*key, Arc::clone(found.get(&key.cluster)?)))).collect())
     }
 }
 
