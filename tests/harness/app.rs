@@ -26,6 +26,10 @@ use tokio::time::Instant;
 
 use crate::{Browser, Database, ISSUER};
 
+/// The client opens connections in advance, and the server closes those without a request after 8 seconds. A
+/// request at that moment would fail.
+const MAX_UNUSED_CONNECTION: Duration = Duration::from_secs(5);
+
 /// A running server with its own database and a clock that only tests move.
 pub struct TestApp {
     server: Server,
@@ -113,7 +117,8 @@ impl TestApp {
         };
         settings(&mut serve);
         let server = Server::start(&common, &serve, Arc::clone(&clock) as _).await.unwrap();
-        Self { server, clock, database, client: Client::new() }
+        let client = Client::builder().pool_idle_timeout(MAX_UNUSED_CONNECTION).build().unwrap();
+        Self { server, clock, database, client }
     }
 
     /// The address on which it listens.

@@ -121,7 +121,7 @@ async fn send_export(
         first_page: None,
     };
     // An invalid parameter fails the first page, while the response can still be an error.
-    download.first_page = download.read_page().await?;
+    download.first_page = Box::pin(download.read_page()).await?;
     refusal_charge.accept();
     let name = format!("attachment; filename=\"{}.{}\"", export.name, format.extension());
     let headers = [
@@ -189,7 +189,7 @@ impl Download {
             self.caller.viewer = self.state.viewer_with(&self.credentials, Scope::Read).await?;
             self.verified_at = Instant::now();
         }
-        self.read_page().await
+        Box::pin(self.read_page()).await
     }
 
     async fn read_page(&mut self) -> Result<Option<Page>, Problem> {

@@ -8,8 +8,8 @@ use entity::{
     user,
 };
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
-    QuerySelect, TransactionTrait,
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+    TransactionTrait,
     sea_query::{Expr, ExprTrait},
 };
 use serde_json::{Value, json};
@@ -21,8 +21,8 @@ use crate::{
         session::public_identifier,
     },
     store::core::{
-        audit_log, composite_in::IsOneOf, connect::IMMEDIATE_TRANSACTION, error::StoreError,
-        system::SystemStore,
+        audit_log, composite_in::IsOneOf, connect::IMMEDIATE_TRANSACTION, connection_pool::ConnectionPool,
+        error::StoreError, system::SystemStore,
     },
 };
 
@@ -183,7 +183,7 @@ impl UserStore {
 
 #[expect(clippy::disallowed_methods, reason = "sessions belong to a user and to no account")]
 async fn end_session_of(
-    writer: &DatabaseConnection,
+    writer: &ConnectionPool,
     user: UserId,
     identifier: &str,
     actor: &Actor,

@@ -8,9 +8,7 @@ use entity::{
     ids::{AccountId, UserId},
     user,
 };
-use sea_orm::{
-    ActiveModelTrait, DatabaseConnection, EntityTrait, IntoActiveModel, QuerySelect, TransactionTrait,
-};
+use sea_orm::{ActiveModelTrait, EntityTrait, IntoActiveModel, QuerySelect, TransactionTrait};
 use serde_json::json;
 
 use super::current_membership::{CurrentMembership, UserRef, current_membership, select_current};
@@ -23,6 +21,7 @@ use crate::{
     store::core::{
         audit_log,
         connect::{IMMEDIATE_TRANSACTION, Store},
+        connection_pool::ConnectionPool,
         error::StoreError,
         scoped::Pools,
         upsert::replace,
@@ -67,11 +66,11 @@ impl UserStore {
         self.user
     }
 
-    pub(crate) fn reader(&self) -> &DatabaseConnection {
+    pub(crate) fn reader(&self) -> &ConnectionPool {
         &self.pools.reader
     }
 
-    pub(crate) fn writer(&self) -> &DatabaseConnection {
+    pub(crate) fn writer(&self) -> &ConnectionPool {
         &self.pools.writer
     }
 

@@ -10,8 +10,8 @@ use entity::{
     ids::{AccountId, ClusterId},
 };
 use sea_orm::{
-    ActiveEnum, ColumnTrait, Condition, EntityTrait, FromQueryResult, QueryFilter, QuerySelect, Statement,
-    TransactionTrait,
+    ActiveEnum, ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter,
+    QuerySelect, Statement, TransactionTrait,
     sea_query::{CaseStatement, Expr},
 };
 

@@ -18,8 +18,8 @@ use std::{
 use entity::ids::AccountId;
 use migration::{IntoSchemaManagerConnection, Migrator, MigratorTrait};
 use sea_orm::{
-    ConnectionTrait, DatabaseBackend, DatabaseConnection, DbErr, SqliteTransactionMode,
-    SqlxPostgresConnector, SqlxSqliteConnector, TransactionOptions, TransactionTrait,
+    ConnectionTrait, DatabaseBackend, DbErr, SqliteTransactionMode, SqlxPostgresConnector,
+    SqlxSqliteConnector, TransactionOptions, TransactionTrait,
 };
 use sqlx::{
     ConnectOptions, Connection, PgPool, SqlitePool,
@@ -29,12 +29,11 @@ use sqlx::{
 };
 
 use super::{
-    composite_in::compares_constants,
+    connection_pool::ConnectionPool,
     error::StoreError,
     gate::QueryPermits,
     scoped::{AccountStore, Pools},
     stale_connections::ConnectionEpoch,
-    statement_time,
     system::SystemStore,
     userinfo,
 };
@@ -260,10 +259,9 @@ impl Store {
 
     /// Closes all connections once their current statements have ended.
     pub async fn close(self) {
-        // A failure to close needs no handling, because the process is about to end.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, async {
-            let _ = self.system.pools.reader.close_by_ref().await;
-            let _ = self.system.pools.writer.close_by_ref().await;
+            self.system.pools.reader.close().await;
+            self.system.pools.writer.close().await;
         })
         .await;
     }
@@ -276,33 +274,23 @@ impl SystemStore {
     /// Returns [`StoreError::Unavailable`] if the database cannot be reached or opened.
     pub async fn connect(url: &StoreUrl, connections: u32) -> Result<Self, StoreError> {
         let (epoch, shares) = (ConnectionEpoch::default(), FairShares::default());
-        let (mut writer, mut reader, gates) = match url {
+        let metrics = Arc::new(StoreMetrics::default());
+        let (writer, reader, gates) = match url {
             StoreUrl::Sqlite { options, .. } => {
-                let writer = sqlite(options, 1).await?;
+                let from_pool = |pool| ConnectionPool::from_sqlite(pool, epoch.clone(), Arc::clone(&metrics));
+                let writer = from_pool(sqlite(options, 1).await?);
                 let readers = sqlite_readers();
-                let reader = sqlite(&options.clone().read_only(true), readers).await?;
+                let reader = from_pool(sqlite(&options.clone().read_only(true), readers).await?);
                 let gates = QueryPermits::for_sqlite(&shares, for_accounts(readers));
                 (writer, reader, gates)
             }
             StoreUrl::Postgres(options) => {
                 let pool = postgres(options, connections, epoch.clone()).await?;
+                let pool = ConnectionPool::from_postgres(pool, epoch.clone(), Arc::clone(&metrics));
                 let gates = QueryPermits::for_postgres(&shares, for_accounts(connections));
                 (pool.clone(), pool, gates)
             }
         };
-        let metrics = Arc::new(StoreMetrics::default());
-        for connection in [&mut writer, &mut reader] {
-            let metrics = Arc::clone(&metrics);
-            connection.set_metric_callback(move |info| {
-                metrics.statement(info.elapsed, info.failed);
-                statement_time::add_time(info.elapsed);
-                // Only Citus refuses such a statement, so that no test without Citus would detect it.
-                debug_assert!(!compares_constants(&info.statement.sql), "{}", info.statement.sql);
-                // The text has placeholders, so that values never reach the log.
-                let (sql, seconds) = (info.statement.sql.as_str(), info.elapsed.as_secs_f64());
-                tracing::trace!(target: "galvo::statement", sql, seconds, failed = info.failed);
-            });
-        }
         Ok(Self { pools: Pools { writer, reader, epoch, gates }, metrics, shares, limits: Limits::default() })
     }
 
@@ -328,11 +316,8 @@ impl SystemStore {
     pub(crate) fn connections(&self) -> Vec<Connections> {
         let Pools { writer, reader, .. } = &self.pools;
         match writer.get_database_backend() {
-            DatabaseBackend::Sqlite => vec![
-                pooled("writer", writer.get_sqlite_connection_pool()),
-                pooled("reader", reader.get_sqlite_connection_pool()),
-            ],
-            _ => vec![pooled("all", writer.get_postgres_connection_pool())],
+            DatabaseBackend::Sqlite => vec![writer.connections("writer"), reader.connections("reader")],
+            _ => vec![writer.connections("all")],
         }
     }
 
@@ -361,16 +346,10 @@ fn for_accounts(connections: u32) -> usize {
     connections.saturating_sub(reserved).max(1) as usize
 }
 
-fn pooled<D: sqlx::Database>(pool: &'static str, connections: &sqlx::Pool<D>) -> Connections {
-    let (open, idle) = (connections.size() as usize, connections.num_idle());
-    let max = connections.options().get_max_connections() as usize;
-    Connections { pool, idle, in_use: open.saturating_sub(idle), max }
-}
-
 pub(crate) async fn sqlite(
     options: &SqliteConnectOptions,
     connections: u32,
-) -> Result<DatabaseConnection, StoreError> {
+) -> Result<SqlitePool, StoreError> {
     let options = options
         .clone()
         .journal_mode(SqliteJournalMode::Wal)
@@ -388,6 +367,8 @@ pub(crate) async fn sqlite(
     let pool = SqlitePoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
+        // A connection is pinged when it returns, and no network fails meanwhile.
+        .test_before_acquire(false)
         // If the disk is full, SQLite ends a transaction by itself, and the rollback fails. sqlx would then
         // count the connection as being inside a transaction: the next transaction would be nested in it,
         // and its commit would commit nothing.
@@ -400,8 +381,7 @@ pub(crate) async fn sqlite(
                 Ok(!connection.is_in_transaction())
             })
         });
-    let pool = open_sqlite(pool, options).await.map_err(unreachable_database)?;
-    Ok(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool))
+    open_sqlite(pool, options).await.map_err(unreachable_database)
 }
 
 /// Opens a pool. The first connection to a new file switches it to a write-ahead log. Another process that
@@ -425,7 +405,7 @@ async fn postgres(
     options: &PgConnectOptions,
     connections: u32,
     epoch: ConnectionEpoch,
-) -> Result<DatabaseConnection, StoreError> {
+) -> Result<PgPool, StoreError> {
     let options =
         options.clone().application_name("galvo").statement_cache_capacity(PREPARED_STATEMENTS).options([
             // An abandoned request's statement keeps running on the server. The timeout ends it.
@@ -474,7 +454,7 @@ async fn postgres(
                 Ok(true)
             })
         });
-    Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(open_postgres(pool, options).await?))
+    open_postgres(pool, options).await
 }
 
 /// Opens a pool. While connections are refused or the server starts, the pool retries until its timeout and
@@ -499,7 +479,7 @@ async fn find_connect_error(options: &PgConnectOptions) -> sqlx::Error {
 /// Applies the missing migrations. SQLite's write lock is the migration lock: one transaction holds it over
 /// all of them.
 async fn migrate_sqlite(options: &SqliteConnectOptions) -> Result<(), StoreError> {
-    let database = sqlite(options, 1).await?;
+    let database = SqlxSqliteConnector::from_sqlx_sqlite_pool(sqlite(options, 1).await?);
     // The migration of another process may take any time.
     database.execute_unprepared(&format!("PRAGMA busy_timeout = {}", MIGRATION_PATIENCE.as_millis())).await?;
     let transaction = database.begin_with_options(IMMEDIATE_TRANSACTION).await?;

@@ -4,11 +4,11 @@
 //! Statements inside a transaction run on the transaction's connection and need no permit of their own.
 
 use sea_orm::{
-    ConnAcquireErr, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr,
-    ExecResult, QueryResult, Statement,
+    ConnAcquireErr, ConnectionTrait, DatabaseBackend, DatabaseTransaction, DbErr, ExecResult, QueryResult,
+    Statement,
 };
 
-use super::connect::ACQUIRE_TIMEOUT;
+use super::{connect::ACQUIRE_TIMEOUT, connection_pool::ConnectionPool};
 use crate::shares::{FairShares, HeldSlot, Holder, Refused, Slots};
 
 /// The largest number of profiles and breakdowns that are computed at once, because their rows are held in
@@ -49,7 +49,7 @@ pub(crate) enum Executor<'a> {
     /// Runs each statement on any connection of the pool, once it has a permit.
     Gated {
         /// The connection pool.
-        connection: &'a DatabaseConnection,
+        connection: &'a ConnectionPool,
         /// The permits for the pool.
         gate: &'a Slots,
         /// The holder that the permit is charged to.
@@ -60,7 +60,7 @@ pub(crate) enum Executor<'a> {
 }
 
 impl<'a> Executor<'a> {
-    pub(crate) fn gated(connection: &'a DatabaseConnection, gate: &'a Slots, holder: Holder) -> Self {
+    pub(crate) fn gated(connection: &'a ConnectionPool, gate: &'a Slots, holder: Holder) -> Self {
         Self::Gated { connection, gate, holder }
     }
 }

@@ -5,6 +5,8 @@ pub(super) mod change_feed;
 pub(super) mod chunk_ranges;
 pub(super) mod composite_in;
 pub(super) mod connect;
+pub(super) mod connection_pool;
+mod connections_at_hand;
 pub(super) mod error;
 pub(super) mod gate;
 pub(super) mod multi_list;

@@ -10,14 +10,14 @@ use std::{
 use entity::{AccountOwned, ids::AccountId};
 use futures::future::BoxFuture;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, DatabaseBackend, DatabaseConnection,
-    DatabaseTransaction, DbErr, DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait,
-    UpdateMany, sea_query::OnConflict,
+    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, DatabaseBackend, DatabaseTransaction, DbErr,
+    DeleteMany, IntoActiveModel, QueryFilter, Select, TransactionTrait, UpdateMany, sea_query::OnConflict,
 };
 
 use super::{
     audit_log::DecryptionCounts,
     connect::{ACQUIRE_TIMEOUT, IMMEDIATE_TRANSACTION},
+    connection_pool::ConnectionPool,
     error::StoreError,
     gate::{self, Executor, QueryPermits},
     shown_clusters::is_shown,
@@ -53,8 +53,8 @@ const FEW_ROWS: usize = 8;
 /// The connection pools. On SQLite, readers have connections of their own.
 #[derive(Clone)]
 pub(crate) struct Pools {
-    pub(crate) writer: DatabaseConnection,
-    pub(crate) reader: DatabaseConnection,
+    pub(crate) writer: ConnectionPool,
+    pub(crate) reader: ConnectionPool,
     pub(crate) epoch: ConnectionEpoch,
     pub(crate) gates: QueryPermits,
 }

@@ -21,7 +21,8 @@ use crate::store::core::{
 /// Returns an error if the store cannot be read or the file cannot be written. The file must not be used
 /// then.
 pub(crate) async fn copy_sqlite_store(store: &SqliteConnectOptions, target: &str) -> Result<(), StoreError> {
-    let database = sqlite(&store.clone().create_if_missing(false).read_only(true), 1).await?;
+    let pool = sqlite(&store.clone().create_if_missing(false).read_only(true), 1).await?;
+    let database = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
     let copy = Statement::from_sql_and_values(DatabaseBackend::Sqlite, "VACUUM INTO ?", [target.into()]);
     database.execute_raw(copy).await?;
     database.close().await?;
