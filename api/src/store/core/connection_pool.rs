@@ -1,6 +1,7 @@
-//! The pool of connections to the database. sea-orm creates and decodes the statements.
+//! The pool of connections to the database. sea-orm builds the statements and decodes the rows.
 //!
-//! Transactions take their connection from sqlx's pool, and all other statements from those at hand first.
+//! A transaction takes a connection of sqlx's pool, as does an unprepared statement. Any other statement takes
+//! one at hand, or else one of the pool.
 
 use std::{
     pin::Pin,
@@ -8,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::BoxFuture;
 use sea_orm::{
     AccessMode, ConnAcquireErr, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction,
     DbErr, ExecResult, IsolationLevel, QueryResult, RuntimeErr, SqlxPostgresConnector, SqlxSqliteConnector,
@@ -19,17 +19,26 @@ use sqlx::{
     AssertSqlSafe, Database, Executor, IntoArguments, PgPool, Postgres, Sqlite, SqlitePool, query::Query,
 };
 
+use tracing::Instrument;
+
 use super::{
-    composite_in::compares_constants, connections_at_hand::ConnectionsAtHand,
-    stale_connections::ConnectionEpoch, statement_time,
+    composite_in::compares_constants,
+    connections_at_hand::{Claim, ConnectionsAtHand},
+    stale_connections::ConnectionEpoch,
+    statement_time,
 };
 use crate::metrics::{Connections, StoreMetrics};
+
+/// The time limit for beginning a transaction, with the time that it waits for a connection. PostgreSQL itself
+/// cancels statements that run for longer.
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(33);
 
 /// A connection pool of either database. Clones share it.
 #[derive(Clone)]
 pub(crate) struct ConnectionPool {
     sea_orm: DatabaseConnection,
     at_hand: AtHand,
+    epoch: ConnectionEpoch,
     metrics: Arc<StoreMetrics>,
 }
 
@@ -42,17 +51,17 @@ enum AtHand {
 impl ConnectionPool {
     pub(crate) fn from_sqlite(pool: SqlitePool, epoch: ConnectionEpoch, metrics: Arc<StoreMetrics>) -> Self {
         let sea_orm = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool.clone());
-        let at_hand = AtHand::Sqlite(Arc::new(ConnectionsAtHand::new(pool, epoch)));
-        Self { sea_orm, at_hand, metrics }.with_recorded_transactions()
+        let at_hand = AtHand::Sqlite(ConnectionsAtHand::new(pool, epoch.clone()));
+        Self { sea_orm, at_hand, epoch, metrics }.with_recorded_transactions()
     }
 
     pub(crate) fn from_postgres(pool: PgPool, epoch: ConnectionEpoch, metrics: Arc<StoreMetrics>) -> Self {
         let sea_orm = SqlxPostgresConnector::from_sqlx_postgres_pool(pool.clone());
-        let at_hand = AtHand::Postgres(Arc::new(ConnectionsAtHand::new(pool, epoch)));
-        Self { sea_orm, at_hand, metrics }.with_recorded_transactions()
+        let at_hand = AtHand::Postgres(ConnectionsAtHand::new(pool, epoch.clone()));
+        Self { sea_orm, at_hand, epoch, metrics }.with_recorded_transactions()
     }
 
-    /// Records the statements of transactions, too, which sea-orm runs.
+    /// Records also the statements that sea-orm runs itself, which are those of transactions.
     fn with_recorded_transactions(mut self) -> Self {
         let metrics = Arc::clone(&self.metrics);
         self.sea_orm.set_metric_callback(move |info| {
@@ -63,8 +72,8 @@ impl ConnectionPool {
 
     /// Closes all connections once their current statements have ended.
     pub(crate) async fn close(&self) {
-        // The pool is marked as closed first, so that no connection is put at hand after the others have
-        // returned to the pool. A failure to close needs no handling, because the process is about to end.
+        // `join!` polls `close` first, which marks the pool as closed. From then on, no connection is put at
+        // hand. A failure to close needs no handling, because the process is about to end.
         let close = self.sea_orm.close_by_ref();
         let return_all = async {
             match &self.at_hand {
@@ -83,13 +92,11 @@ impl ConnectionPool {
         }
     }
 
-    /// Lets sea-orm take a connection out of the pool, by `work`.
-    async fn with_pool<T>(&self, work: BoxFuture<'_, T>) -> T {
-        let _claim = match &self.at_hand {
+    fn claim_from_pool(&self) -> Claim<'_> {
+        match &self.at_hand {
             AtHand::Sqlite(at_hand) => at_hand.claim_from_pool(),
             AtHand::Postgres(at_hand) => at_hand.claim_from_pool(),
-        };
-        work.await
+        }
     }
 
     async fn fetch<DB: Database>(
@@ -133,7 +140,7 @@ impl ConnectionPool {
     }
 }
 
-/// Returns the statement, to be prepared once on each connection.
+/// Creates the query. Each connection prepares it once.
 fn prepared<'q, DB: Database>(sql: &str, values: Option<Values>) -> Query<'q, DB, SqlxValues>
 where
     SqlxValues: IntoArguments<DB>,
@@ -176,12 +183,13 @@ impl ConnectionTrait for ConnectionPool {
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
-        self.with_pool(self.sea_orm.execute_unprepared(sql)).await
+        let _claim = self.claim_from_pool();
+        self.sea_orm.execute_unprepared(sql).await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        // All rows are read, although there is one at most, because a connection whose response is not read
-        // to its end cannot be used.
+        // All rows are read, of which there is one at most. A connection can be used again only after its
+        // response was read to the end.
         Ok(self.query_all_raw(statement).await?.into_iter().next())
     }
 
@@ -198,7 +206,7 @@ impl TransactionTrait for ConnectionPool {
     type Transaction = DatabaseTransaction;
 
     async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
-        self.with_pool(self.sea_orm.begin()).await
+        self.begin_with_config(None, None).await
     }
 
     async fn begin_with_config(
@@ -206,11 +214,26 @@ impl TransactionTrait for ConnectionPool {
         isolation_level: Option<IsolationLevel>,
         access_mode: Option<AccessMode>,
     ) -> Result<DatabaseTransaction, DbErr> {
-        self.with_pool(self.sea_orm.begin_with_config(isolation_level, access_mode)).await
+        let options = TransactionOptions { isolation_level, access_mode, sqlite_transaction_mode: None };
+        self.begin_with_options(options).await
     }
 
     async fn begin_with_options(&self, options: TransactionOptions) -> Result<DatabaseTransaction, DbErr> {
-        self.with_pool(self.sea_orm.begin_with_options(options)).await
+        let pool = self.clone();
+        // In a task of its own, because sqlx does not roll back a transaction of PostgreSQL whose caller was
+        // dropped while it began. The next statements on its connection would be inside it.
+        let transaction = tokio::spawn(
+            async move {
+                let begin = async {
+                    let _claim = pool.claim_from_pool();
+                    pool.sea_orm.begin_with_options(options).await
+                };
+                let transaction = pool.epoch.with_timeout(BEGIN_TIMEOUT, begin).await;
+                transaction.unwrap_or(Err(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout)))
+            }
+            .in_current_span(),
+        );
+        transaction.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     async fn transaction<F, T, E>(&self, callback: F) -> Result<T, TransactionError<E>>
@@ -220,7 +243,7 @@ impl TransactionTrait for ConnectionPool {
         T: Send,
         E: std::fmt::Display + std::fmt::Debug + Send,
     {
-        self.with_pool(self.sea_orm.transaction(callback)).await
+        self.transaction_with_config(callback, None, None).await
     }
 
     async fn transaction_with_config<F, T, E>(
@@ -235,7 +258,17 @@ impl TransactionTrait for ConnectionPool {
         T: Send,
         E: std::fmt::Display + std::fmt::Debug + Send,
     {
-        self.with_pool(self.sea_orm.transaction_with_config(callback, isolation_level, access_mode)).await
+        let transaction = self.begin_with_config(isolation_level, access_mode).await?;
+        match callback(&transaction).await {
+            Ok(value) => {
+                transaction.commit().await?;
+                Ok(value)
+            }
+            Err(error) => {
+                transaction.rollback().await?;
+                Err(TransactionError::Transaction(error))
+            }
+        }
     }
 }
 
@@ -321,6 +354,20 @@ mod tests {
         tokio::time::timeout(Duration::from_millis(20), test.select(endless)).await.expect_err("a timeout");
         assert_eq!(test.count_at_hand(), 0);
         assert_eq!(test.select("SELECT 2").await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn a_transaction_whose_caller_was_dropped_while_it_began_is_rolled_back() {
+        let test = TestPool::open(1).await;
+        let blocking = test.pool.begin().await.expect("a transaction");
+        // It waits for the only connection.
+        tokio::time::timeout(Duration::from_millis(20), test.pool.begin()).await.expect_err("a timeout");
+        blocking.commit().await.expect("a commit");
+        let next = tokio::time::timeout(PROMPTLY, test.pool.begin()).await;
+        let next = next.expect("a connection").expect("a transaction");
+        next.execute_unprepared("CREATE TABLE numbers (number INTEGER)").await.expect("a table");
+        next.commit().await.expect("a commit");
+        assert_eq!(test.select("SELECT COUNT(*) FROM numbers").await, Ok(0));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,38 +1,40 @@
 //! Connections that have answered and stay outside of sqlx's pool for the next statement.
 //!
 //! sqlx's pool pings each connection that returns to it, which is a round trip to PostgreSQL or to SQLite's
-//! thread. A connection whose response was read to its end needs no ping. It returns to the pool if it is not
-//! used again soon, or if a transaction needs it. All other connections return at once: those of
-//! transactions, of failed statements, and of statements that were dropped midway.
+//! thread. A connection whose response was read to its end needs no ping. It returns to the pool when it was
+//! unused for a second or held for a minute, or when a transaction needs it. All other connections return at
+//! once: those of transactions, of failed statements, and of statements that were dropped midway.
 
 use std::{
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use sqlx::{Database, Pool, pool::PoolConnection};
+use sqlx::{Connection, Database, Pool, pool::PoolConnection};
 
 use super::stale_connections::ConnectionEpoch;
 use crate::metrics::Connections;
 
-/// The time for which an unused connection stays at hand. The server may have gone away meanwhile, and a
-/// return to the pool detects that.
+/// The time for which an unused connection stays at hand. The server may have gone away meanwhile.
 const MAX_UNUSED: Duration = Duration::from_secs(1);
+
+/// The time limit of the ping of a connection that was unused.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time after which a connection returns to the pool even if it is always used. The pool closes the
 /// connections that are too old.
 const MAX_HELD: Duration = Duration::from_mins(1);
 
-/// The connections that are not in sqlx's pool, although no statement uses them.
+/// The connections that sqlx's pool counts as in use, although no statement uses them.
 pub(super) struct ConnectionsAtHand<DB: Database> {
     pool: Pool<DB>,
     epoch: ConnectionEpoch,
     /// The connections, the one that was used last at the end.
     unused: Mutex<Vec<HeldConnection<DB>>>,
-    /// The number of tasks that wait for a connection of the pool.
+    /// The number of tasks that wait for a connection of the pool, or begin a transaction on it.
     claims: AtomicUsize,
 }
 
@@ -43,8 +45,8 @@ pub(super) struct HeldConnection<DB: Database> {
     used_at: Instant,
 }
 
-/// The claim of a task that waits for a connection of the pool. While there is one, no connection is put at
-/// hand.
+/// The claim of a task that waits for a connection of the pool. While any claim exists, connections return to
+/// the pool after their statements.
 pub(super) struct Claim<'a>(&'a AtomicUsize);
 
 impl Drop for Claim<'_> {
@@ -60,8 +62,12 @@ impl<DB: Database> HeldConnection<DB> {
 }
 
 impl<DB: Database> ConnectionsAtHand<DB> {
-    pub(super) fn new(pool: Pool<DB>, epoch: ConnectionEpoch) -> Self {
-        Self { pool, epoch, unused: Mutex::default(), claims: AtomicUsize::new(0) }
+    /// Creates the connections of a pool, and starts the task that returns unused ones to it.
+    pub(super) fn new(pool: Pool<DB>, epoch: ConnectionEpoch) -> Arc<Self> {
+        let at_hand = Self { pool, epoch, unused: Mutex::default(), claims: AtomicUsize::new(0) };
+        let at_hand = Arc::new(at_hand);
+        tokio::spawn(return_unused_connections(Arc::downgrade(&at_hand)));
+        at_hand
     }
 
     /// Returns a connection at hand, or else one of the pool.
@@ -74,12 +80,14 @@ impl<DB: Database> ConnectionsAtHand<DB> {
         if let Some(connection) = self.pop() {
             return Ok(connection);
         }
-        let connection = self.pool.acquire().await?;
+        // Before the pool compares the connection with the epoch, which may change at any time.
         let taken_at = Instant::now();
-        Ok(HeldConnection { connection, taken_at, used_at: taken_at })
+        let connection = self.pool.acquire().await?;
+        Ok(HeldConnection { connection, taken_at, used_at: Instant::now() })
     }
 
-    /// Keeps a connection at hand whose response was read to its end.
+    /// Keeps a connection at hand, or returns it to the pool if a task waits for one, if the pool is closed, or
+    /// if it was held for too long. The response of its statement must have been read to the end.
     pub(super) fn put(&self, connection: HeldConnection<DB>) {
         let mut unused = self.lock_unused();
         let is_needed = self.claims.load(Ordering::SeqCst) > 0;
@@ -88,12 +96,16 @@ impl<DB: Database> ConnectionsAtHand<DB> {
         }
     }
 
-    /// Claims a connection of the pool, and returns one to it if it has too few for all claims.
+    /// Claims a connection of the pool. If the pool has fewer idle connections than claims, one at hand
+    /// returns to it.
     pub(super) fn claim_from_pool(&self) -> Claim<'_> {
         let claim = self.claim();
-        if self.pool.num_idle() < self.claims.load(Ordering::SeqCst) {
-            let returned = self.lock_unused().pop();
-            drop(returned);
+        // The claims are read first: a claim that has ended meanwhile has taken its idle connection.
+        let claims = self.claims.load(Ordering::SeqCst);
+        if self.count_idle_in_pool() < claims
+            && let Some(returned) = self.lock_unused().pop()
+        {
+            self.return_to_pool(returned);
         }
         claim
     }
@@ -103,19 +115,52 @@ impl<DB: Database> ConnectionsAtHand<DB> {
         Claim(&self.claims)
     }
 
-    /// Returns the connection that was used last. If that was long ago, all connections return to the pool.
+    /// Returns the connection that was used last. If it was unused for too long or is presumed dead, returns
+    /// `None`, and all connections at hand return to the pool.
     fn pop(&self) -> Option<HeldConnection<DB>> {
         let mut unused = self.lock_unused();
         let last = unused.pop()?;
-        let is_stale = self.epoch.includes_connection(last.taken_at.elapsed());
-        if is_stale || last.used_at.elapsed() > MAX_UNUSED {
+        if self.epoch.includes_connection(last.taken_at.elapsed()) {
+            // The pool closes them without a ping.
             unused.clear();
+            return None;
+        }
+        if last.used_at.elapsed() > MAX_UNUSED {
+            let others = std::mem::take(&mut *unused);
+            drop(unused);
+            for held in others.into_iter().chain([last]) {
+                self.return_to_pool(held);
+            }
             return None;
         }
         Some(last)
     }
 
-    /// Returns all connections to the pool.
+    /// Returns the connections to the pool that were unused for too long.
+    fn return_unused(&self) {
+        let mut unused = self.lock_unused();
+        // They are in the order of their last use.
+        let count = unused.partition_point(|held| held.used_at.elapsed() > MAX_UNUSED);
+        let returned: Vec<_> = unused.drain(..count).collect();
+        drop(unused);
+        for held in returned {
+            self.return_to_pool(held);
+        }
+    }
+
+    /// Returns a connection to the pool that was unused. If its network was cut meanwhile, the pool's own
+    /// ping, which has no time limit, would keep its place for as long as the operating system waits. After
+    /// the time limit, the pool closes the connection.
+    fn return_to_pool(&self, mut held: HeldConnection<DB>) {
+        let epoch = self.epoch.clone();
+        tokio::spawn(async move {
+            // A connection that failed fails again in the pool, which closes it.
+            let _ = epoch.with_timeout(PING_TIMEOUT, held.connection.ping()).await;
+            drop(held);
+        });
+    }
+
+    /// Returns all connections to the pool, which is closed.
     pub(super) fn return_all(&self) {
         self.lock_unused().clear();
     }
@@ -123,9 +168,17 @@ impl<DB: Database> ConnectionsAtHand<DB> {
     /// Returns the current numbers of connections of the pool, which is for `purpose`.
     pub(super) fn connections(&self, purpose: &'static str) -> Connections {
         let unused = self.lock_unused().len();
-        let (open, idle) = (self.pool.size() as usize, self.pool.num_idle() + unused);
+        let open = self.pool.size() as usize;
+        // A connection may return to the pool meanwhile.
+        let idle = (self.count_idle_in_pool() + unused).min(open);
         let max = self.pool.options().get_max_connections() as usize;
-        Connections { pool: purpose, idle, in_use: open.saturating_sub(idle), max }
+        Connections { pool: purpose, idle, in_use: open - idle, max }
+    }
+
+    /// Returns the number of idle connections in the pool. sqlx counts a connection only after others may
+    /// take it, so that its number is below zero for an instant.
+    fn count_idle_in_pool(&self) -> usize {
+        isize::try_from(self.pool.num_idle()).map_or(0, isize::unsigned_abs)
     }
 
     #[cfg(test)]
@@ -135,6 +188,15 @@ impl<DB: Database> ConnectionsAtHand<DB> {
 
     fn lock_unused(&self) -> MutexGuard<'_, Vec<HeldConnection<DB>>> {
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns unused connections to the pool, until the pool is dropped.
+async fn return_unused_connections<DB: Database>(at_hand: Weak<ConnectionsAtHand<DB>>) {
+    loop {
+        tokio::time::sleep(MAX_UNUSED).await;
+        let Some(at_hand) = at_hand.upgrade() else { return };
+        at_hand.return_unused();
     }
 }
 
@@ -181,6 +243,13 @@ mod tests {
         assert_eq!(at_hand.count(), 1);
         at_hand.lock_unused()[0].used_at = long_ago;
         assert!(at_hand.pop().is_none());
+        assert_eq!(at_hand.count(), 0);
+
+        use_connection(&at_hand, |_| ()).await;
+        at_hand.return_unused();
+        assert_eq!(at_hand.count(), 1);
+        at_hand.lock_unused()[0].used_at = long_ago;
+        at_hand.return_unused();
         assert_eq!(at_hand.count(), 0);
 
         use_connection(&at_hand, |held| held.taken_at = long_ago).await;
