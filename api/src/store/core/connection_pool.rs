@@ -1,7 +1,7 @@
 //! The pool of connections to the database. sea-orm builds the statements and decodes the rows.
 //!
-//! A transaction takes a connection of sqlx's pool, as does an unprepared statement. Any other statement takes
-//! one at hand, or else one of the pool.
+//! A transaction takes a connection of sqlx's pool, as does an unprepared statement. Any other statement
+//! takes one at hand, or else one of the pool.
 
 use std::{
     pin::Pin,
@@ -29,8 +29,8 @@ use super::{
 };
 use crate::metrics::{Connections, StoreMetrics};
 
-/// The time limit for beginning a transaction, with the time that it waits for a connection. PostgreSQL itself
-/// cancels statements that run for longer.
+/// The time limit for beginning a transaction, with the time that it waits for a connection. PostgreSQL
+/// itself cancels statements that run for longer.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(33);
 
 /// A connection pool of either database. Clones share it.

@@ -86,8 +86,8 @@ impl<DB: Database> ConnectionsAtHand<DB> {
         Ok(HeldConnection { connection, taken_at, used_at: Instant::now() })
     }
 
-    /// Keeps a connection at hand, or returns it to the pool if a task waits for one, if the pool is closed, or
-    /// if it was held for too long. The response of its statement must have been read to the end.
+    /// Keeps a connection at hand, or returns it to the pool if a task waits for one, if the pool is closed,
+    /// or if it was held for too long. The response of its statement must have been read to the end.
     pub(super) fn put(&self, connection: HeldConnection<DB>) {
         let mut unused = self.lock_unused();
         let is_needed = self.claims.load(Ordering::SeqCst) > 0;
