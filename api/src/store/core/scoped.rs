@@ -206,9 +206,7 @@ impl AccountStore {
             return operation(self.clone()).await;
         };
         let view = self.clone();
-        // The transaction runs in a task of its own, because a client may disconnect at any time. A
-        // transaction dropped while it begins would return its connection to the pool still open, and
-        // the next user of that connection would be inside it.
+        // The transaction runs in a task of its own, because a client may disconnect at any time.
         let transaction = tokio::spawn(async move {
             let transaction = async {
                 let mut attempt = 1;
