@@ -175,6 +175,24 @@ impl Slots {
         self.lock_state().may_take(holder, self.0.bounds)
     }
 
+    /// Returns an error, and counts a refusal, if all slots are taken.
+    pub(crate) fn check_free(&self) -> Result<(), Refused> {
+        self.refuse_unless(!self.is_full())
+    }
+
+    /// Returns an error, and counts a refusal, if no slot is available to the holder now.
+    pub(crate) fn check_available(&self, holder: Holder) -> Result<(), Refused> {
+        self.refuse_unless(self.can_take(holder))
+    }
+
+    fn refuse_unless(&self, is_free: bool) -> Result<(), Refused> {
+        if !is_free {
+            self.0.metrics.count_refused();
+            return Err(Refused);
+        }
+        Ok(())
+    }
+
     fn held_slot(&self, holder: Holder) -> HeldSlot {
         HeldSlot { slots: self.clone(), holder, is_released: false }
     }

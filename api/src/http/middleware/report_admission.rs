@@ -48,16 +48,14 @@ impl ReportAdmission {
     /// Rejects a report if all slots are taken, before anything of it is read. The store is busy then, and
     /// rejections must cost next to nothing, so that they are not a load themselves.
     pub(crate) fn check_free(&self) -> Result<(), Problem> {
-        if self.slots.is_full() { Err(Problem::too_many_reports()) } else { Ok(()) }
+        self.slots.check_free().map_err(|_| Problem::too_many_reports())
     }
 
     /// Rejects a report beyond its sender's share of the slots, before the sender is authenticated.
     /// `known_sender` is the sender if the credentials were valid recently.
     pub(crate) fn check_share(&self, known_sender: Option<(Holder, LimitKey)>) -> Result<(), Problem> {
-        match known_sender {
-            Some((holder, key)) if !self.slots.can_take(holder) => Err(self.refusal(key)),
-            _ => Ok(()),
-        }
+        let Some((holder, key)) = known_sender else { return Ok(()) };
+        self.slots.check_available(holder).map_err(|_| self.refusal(key))
     }
 
     /// Counts a viewer's request. Returns an error with the name `request_name` beyond the limit.
