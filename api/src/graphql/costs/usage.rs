@@ -1,7 +1,5 @@
 //! The usage of clusters, over any period.
 
-use std::collections::BTreeMap;
-
 use async_graphql::{Context, Lookahead, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::ids::UserId;
@@ -29,16 +27,20 @@ const SEARCHES_PER_SUM: usize = 10;
 /// Usage, with its cost.
 pub(crate) struct Usage {
     scope: AccountScope,
-    /// The usage by day, because rates change from day to day.
-    days: BTreeMap<i64, usage::Usage>,
+    /// The usage by day, in the order of the days, because rates change from day to day.
+    days: Vec<(i64, usage::Usage)>,
     sum: usage::Usage,
 }
 
 impl Usage {
-    /// Returns the usage of some days.
-    pub(crate) fn from_days(scope: &AccountScope, days: BTreeMap<i64, usage::Usage>) -> Self {
+    /// Returns the usage of days, which must be distinct and in ascending order.
+    pub(crate) fn from_days(
+        scope: &AccountScope,
+        days: impl IntoIterator<Item = (i64, usage::Usage)>,
+    ) -> Self {
+        let days: Vec<_> = days.into_iter().collect();
         let mut sum = usage::Usage::default();
-        for usage in days.values() {
+        for (_, usage) in &days {
             sum += *usage;
         }
         Self { scope: scope.clone(), days, sum }
@@ -366,7 +368,7 @@ pub(crate) async fn load_usage_hours(
         .into_iter()
         .map(|(hour, usage)| UsageHour {
             start: DateTime::from_timestamp(hour * 3600, 0).unwrap_or_default(),
-            usage: Inline(Usage::from_days(scope, BTreeMap::from([(hour / 24, usage)]))),
+            usage: Inline(Usage::from_days(scope, [(hour / 24, usage)])),
         })
         .collect())
 }

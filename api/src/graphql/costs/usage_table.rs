@@ -254,7 +254,23 @@ impl RowKey {
 #[derive(Default)]
 struct UsageSum {
     clusters: i64,
-    days: BTreeMap<i64, usage::Usage>,
+    /// The day and the usage of each cell, in any order.
+    cells: Vec<(i64, usage::Usage)>,
+}
+
+impl UsageSum {
+    /// Returns the usage by day, in the order of the days.
+    fn into_days(mut self) -> Vec<(i64, usage::Usage)> {
+        self.cells.sort_by_key(|(day, _)| *day);
+        self.cells.dedup_by(|(later_day, later), (day, usage)| {
+            let is_same_day = later_day == day;
+            if is_same_day {
+                *usage += *later;
+            }
+            is_same_day
+        });
+        self.cells
+    }
 }
 
 /// The members of the account among the users of a table.
@@ -285,7 +301,7 @@ async fn usage_rows(
     for UsageCell { at, clusters, usage } in cells {
         let row = rows.entry(RowKey::new(&at, &members, period, None)).or_default();
         let cells_per_day = if grouping.step == UsageStep::Hour { 24 } else { 1 };
-        *row.days.entry(at.time.unwrap_or_default() / cells_per_day).or_default() += usage;
+        row.cells.push((at.time.unwrap_or_default() / cells_per_day, usage));
         row.clusters += clusters;
     }
     let has_counts = matches!(period, Some(Period::Hour | Period::Day));
@@ -293,7 +309,7 @@ async fn usage_rows(
         rows.into_iter()
             .map(|(key, row)| UsageRow {
                 clusters: has_counts.then_some(BigInt(row.clusters)),
-                usage: Some(Inline(Usage::from_days(scope, row.days))),
+                usage: Some(Inline(Usage::from_days(scope, row.into_days()))),
                 ..key.empty_row(scope, &members)
             })
             .collect(),
