@@ -2,10 +2,79 @@
 
 use std::ops::RangeFrom;
 
+use rusqlite::types::ValueRef;
 use sea_orm::{
-    DbErr, EntityTrait, ModelTrait, QueryResult, TryGetable,
-    sqlx::{Row, ValueRef},
+    DbErr, EntityTrait, ModelTrait, QueryResult, TryGetable, Value,
+    sea_query::{ArrayType, ValueType},
+    sqlx::{Row as _, ValueRef as _},
 };
+use uuid::Uuid;
+
+/// A row of a statement's result.
+pub enum Row<'a> {
+    /// A row that sqlx read.
+    Sqlx(&'a QueryResult),
+    /// The current row of a statement on SQLite.
+    Sqlite(&'a rusqlite::Row<'a>),
+}
+
+impl Row<'_> {
+    /// Decodes a column. A nullable one is decoded as an `Option`.
+    ///
+    /// # Errors
+    /// Returns an error if the column has another type or does not exist.
+    pub fn get<T: TryGetable + ValueType>(&self, column: usize) -> Result<T, DbErr> {
+        let value = match self {
+            // sea-orm formats an error for each null before it returns `None`, and many rows have more nulls
+            // than values.
+            Self::Sqlx(row) if T::is_option() && is_null(row, column) => {
+                decode_value(ValueRef::Null, &T::array_type())
+            }
+            Self::Sqlx(row) => return row.try_get_by_index(column),
+            Self::Sqlite(row) => {
+                let value = row.get_ref(column).map_err(|error| DbErr::Type(error.to_string()))?;
+                decode_value(value, &T::array_type())
+            }
+        };
+        let type_error = || DbErr::Type(format!("column {column} is not of the type {}", T::type_name()));
+        value.and_then(|value| ValueType::try_from(value).ok()).ok_or_else(type_error)
+    }
+}
+
+fn is_null(row: &QueryResult, column: usize) -> bool {
+    if let Some(row) = row.try_as_pg_row() {
+        row.try_get_raw(column).is_ok_and(|value| value.is_null())
+    } else if let Some(row) = row.try_as_sqlite_row() {
+        row.try_get_raw(column).is_ok_and(|value| value.is_null())
+    } else {
+        false
+    }
+}
+
+/// Decodes a value for a field that is stored as `column_type`. Returns `None` if the value is of another
+/// type.
+fn decode_value(value: ValueRef<'_>, column_type: &ArrayType) -> Option<Value> {
+    fn nullable<'a, T>(
+        value: ValueRef<'a>,
+        kind: impl FnOnce(Option<T>) -> Value,
+        decode: impl FnOnce(ValueRef<'a>) -> Option<T>,
+    ) -> Option<Value> {
+        if value == ValueRef::Null { Some(kind(None)) } else { decode(value).map(|value| kind(Some(value))) }
+    }
+    match column_type {
+        ArrayType::BigInt => nullable(value, Value::BigInt, |value| value.as_i64().ok()),
+        ArrayType::Int => nullable(value, Value::Int, |value| value.as_i64().ok()?.try_into().ok()),
+        ArrayType::Bool => nullable(value, Value::Bool, |value| Some(value.as_i64().ok()? != 0)),
+        ArrayType::Double => nullable(value, Value::Double, |value| value.as_f64().ok()),
+        ArrayType::String => nullable(value, Value::String, |value| Some(value.as_str().ok()?.to_owned())),
+        ArrayType::Bytes => nullable(value, Value::Bytes, |value| Some(value.as_blob().ok()?.to_vec())),
+        ArrayType::Uuid => nullable(value, Value::Uuid, |value| Uuid::from_slice(value.as_blob().ok()?).ok()),
+        ArrayType::Json => {
+            nullable(value, Value::Json, |value| serde_json::from_str(value.as_str().ok()?).ok())
+        }
+        _ => None,
+    }
+}
 
 /// A model decoded from a row that has all columns of its table, in their order. Looking up each column
 /// of each row by name takes longer than any other step of reading a list.
@@ -18,7 +87,7 @@ pub trait DecodeByIndex: ModelTrait {
     ///
     /// # Errors
     /// Returns an error if a column has another type.
-    fn by_position(row: &QueryResult) -> Result<Self, DbErr> {
+    fn by_position(row: &Row<'_>) -> Result<Self, DbErr> {
         Self::next_of(row, &mut (0..))
     }
 
@@ -26,7 +95,7 @@ pub trait DecodeByIndex: ModelTrait {
     ///
     /// # Errors
     /// Returns an error if a column has another type.
-    fn next_of(row: &QueryResult, columns: &mut RangeFrom<usize>) -> Result<Self, DbErr>;
+    fn next_of(row: &Row<'_>, columns: &mut RangeFrom<usize>) -> Result<Self, DbErr>;
 }
 
 /// The summary columns of a row, with their decoder.
@@ -35,36 +104,8 @@ pub struct Summary<Model: ModelTrait> {
     pub columns: &'static [<Model::Entity as EntityTrait>::Column],
     /// Decodes a row of a statement that selects the columns, in their order, before any others. The
     /// other fields of the model are empty.
-    pub read: fn(&QueryResult) -> Result<Model, DbErr>,
+    pub read: fn(&Row<'_>) -> Result<Model, DbErr>,
 }
-
-/// Decodes a nullable column. sea-orm formats an error for each null before it returns `None`, and many
-/// rows have more nulls than values.
-///
-/// # Errors
-/// Returns an error if the column has another type.
-pub fn nullable<T: TryGetable>(row: &QueryResult, column: usize) -> Result<Option<T>, DbErr> {
-    let is_null = if let Some(row) = row.try_as_pg_row() {
-        row.try_get_raw(column).is_ok_and(|value| value.is_null())
-    } else if let Some(row) = row.try_as_sqlite_row() {
-        row.try_get_raw(column).is_ok_and(|value| value.is_null())
-    } else {
-        false
-    };
-    if is_null { Ok(None) } else { row.try_get_by_index(column) }
-}
-
-/// Decodes a column as the type of its field.
-macro_rules! column {
-    ($row:ident, $column:ident, Option) => {
-        $crate::by_index::nullable($row, $column)
-    };
-    ($row:ident, $column:ident, $type:ident) => {
-        $row.try_get_by_index($column)
-    };
-}
-
-pub(crate) use column;
 
 /// Implements [`DecodeByIndex`] for a model, with its summary columns and the values for the other fields.
 macro_rules! positional {
@@ -83,28 +124,14 @@ macro_rules! positional {
             $($(#[$field_meta])* pub $field: $outer $(<$inner>)?,)*
         }
 
-        /// The decoders of the fields.
-        struct FieldDecoders;
-
-        impl FieldDecoders {
-            $(
-                fn $field(
-                    row: &sea_orm::QueryResult,
-                    column: usize,
-                ) -> Result<$outer $(<$inner>)?, sea_orm::DbErr> {
-                    $crate::by_index::column!(row, column, $outer)
-                }
-            )*
-        }
-
         impl $crate::by_index::DecodeByIndex for Model {
             fn next_of(
-                row: &sea_orm::QueryResult,
+                row: &$crate::by_index::Row<'_>,
                 columns: &mut std::ops::RangeFrom<usize>,
             ) -> Result<Self, sea_orm::DbErr> {
                 // The range is endless.
                 let mut next_column = || columns.next().unwrap_or(usize::MAX);
-                Ok(Self { $($field: FieldDecoders::$field(row, next_column())?,)* })
+                Ok(Self { $($field: row.get(next_column())?,)* })
             }
 
             $(
@@ -114,7 +141,7 @@ macro_rules! positional {
                         let mut columns = 0..;
                         let mut next_column = || columns.next().unwrap_or(usize::MAX);
                         Ok(Self {
-                            $($listed: FieldDecoders::$listed(row, next_column())?,)*
+                            $($listed: row.get(next_column())?,)*
                             $($empty_field: $empty_value,)*
                         })
                     },

@@ -6,6 +6,7 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned, Timestamp,
+    by_index::positional,
     ids::{AccountId, ClusterId, UserId},
 };
 
@@ -24,35 +25,37 @@ pub enum StopOrigin {
     IdlePolicy,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "cluster_controls")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    /// The time at which a member last protected the cluster from being stopped for idleness. Null if there
-    /// was none.
-    pub kept_at: Option<Timestamp>,
-    /// The end of that protection.
-    pub kept_until: Option<Timestamp>,
-    /// The member who protected the cluster.
-    pub kept_by: Option<UserId>,
-    /// The time at which the idle policy marked the cluster. Null if it did not.
-    pub warned_at: Option<Timestamp>,
-    /// The beginning of the idle period that was marked, by the scheduler's clock. The mark does not apply
-    /// to another idle period.
-    pub warned_idle_since: Option<Timestamp>,
-    /// The time of the request to stop the cluster. Null if there is none.
-    pub stop_at: Option<Timestamp>,
-    /// The origin of the request.
-    pub stop_origin: Option<StopOrigin>,
-    /// The member who made the request. Null for other origins.
-    pub stop_user_id: Option<UserId>,
-    /// The reason of the request, as text.
-    pub stop_reason: Option<String>,
-    /// The time before which idleness does not count. Null if all idleness since the first report counts.
-    pub counted_since: Option<Timestamp>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "cluster_controls")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        /// The time at which a member last protected the cluster from being stopped for idleness. Null if
+        /// there was none.
+        pub kept_at: Option<Timestamp>,
+        /// The end of that protection.
+        pub kept_until: Option<Timestamp>,
+        /// The member who protected the cluster.
+        pub kept_by: Option<UserId>,
+        /// The time at which the idle policy marked the cluster. Null if it did not.
+        pub warned_at: Option<Timestamp>,
+        /// The beginning of the idle period that was marked, by the scheduler's clock. The mark does not
+        /// apply to another idle period.
+        pub warned_idle_since: Option<Timestamp>,
+        /// The time of the request to stop the cluster. Null if there is none.
+        pub stop_at: Option<Timestamp>,
+        /// The origin of the request.
+        pub stop_origin: Option<StopOrigin>,
+        /// The member who made the request. Null for other origins.
+        pub stop_user_id: Option<UserId>,
+        /// The reason of the request, as text.
+        pub stop_reason: Option<String>,
+        /// The time before which idleness does not count. Null if all idleness since the first report counts.
+        pub counted_since: Option<Timestamp>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

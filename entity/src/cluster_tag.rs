@@ -5,20 +5,23 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned,
+    by_index::positional,
     ids::{AccountId, ClusterId},
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "cluster_tags")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub key: String,
-    /// The value. Empty for a tag without one.
-    pub value: String,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "cluster_tags")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub key: String,
+        /// The value. Empty for a tag without one.
+        pub value: String,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

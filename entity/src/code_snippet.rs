@@ -3,22 +3,24 @@
 
 use sea_orm::entity::prelude::*;
 
-use crate::{AccountOwned, Timestamp, ids::AccountId};
+use crate::{AccountOwned, Timestamp, by_index::positional, ids::AccountId};
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "code_snippets")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    /// SHA-256 of the text.
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub hash: String,
-    /// The last time that a report sent or named the text, rounded down to the day.
-    pub last_used_at: Timestamp,
-    /// The identifier of the key that `sealed` is encrypted with.
-    pub key_id: i64,
-    /// The text, encrypted.
-    pub sealed: Vec<u8>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "code_snippets")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        /// SHA-256 of the text.
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub hash: String,
+        /// The last time that a report sent or named the text, rounded down to the day.
+        pub last_used_at: Timestamp,
+        /// The identifier of the key that `sealed` is encrypted with.
+        pub key_id: i64,
+        /// The text, encrypted.
+        pub sealed: Vec<u8>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

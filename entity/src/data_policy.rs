@@ -4,7 +4,7 @@
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::{AccountOwned, ids::AccountId};
+use crate::{AccountOwned, by_index::positional, ids::AccountId};
 
 /// A class of data that an account may accept or refuse.
 #[derive(
@@ -50,16 +50,18 @@ pub enum DataClass {
     Logs,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "data_policies")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub data_class: DataClass,
-    pub accepted: bool,
-    /// The retention in days. Null for the default.
-    pub retention_days: Option<i64>,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "data_policies")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub data_class: DataClass,
+        pub accepted: bool,
+        /// The retention in days. Null for the default.
+        pub retention_days: Option<i64>,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

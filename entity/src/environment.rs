@@ -5,25 +5,28 @@ use sea_orm::entity::prelude::*;
 
 use crate::{
     AccountOwned,
+    by_index::positional,
     ids::{AccountId, ClusterId, EnvironmentId},
     json_columns::Packages,
 };
 
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-#[sea_orm(table_name = "environments")]
-pub struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub account_id: AccountId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub cluster_id: ClusterId,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub id: EnvironmentId,
-    pub python: Option<String>,
-    pub executable: Option<String>,
-    pub os: Option<String>,
-    pub os_release: Option<String>,
-    pub machine: Option<String>,
-    pub packages: Packages,
+positional! {
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "environments")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub account_id: AccountId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: ClusterId,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: EnvironmentId,
+        pub python: Option<String>,
+        pub executable: Option<String>,
+        pub os: Option<String>,
+        pub os_release: Option<String>,
+        pub machine: Option<String>,
+        pub packages: Packages,
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -71,7 +71,7 @@ pub mod user;
 pub mod worker;
 pub mod worker_sample_chunk;
 
-pub use by_index::{DecodeByIndex, Summary};
+pub use by_index::{DecodeByIndex, Row, Summary};
 pub use owned::AccountOwned;
 
 /// A point in time, stored as UTC epoch milliseconds.

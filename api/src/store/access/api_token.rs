@@ -2,7 +2,7 @@
 //! account.
 
 use entity::{
-    DecodeByIndex, Timestamp, account,
+    DecodeByIndex, Row, Timestamp, account,
     api_token::{Column, Entity, Model},
     audit_entry::Action,
     ids::{ApiTokenId, UserId},
@@ -28,6 +28,7 @@ use crate::{
         connect::IMMEDIATE_TRANSACTION,
         error::StoreError,
         page::{self, Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::{ReadRows, ReadSelect},
         scoped::AccountStore,
         system::SystemStore,
     },
@@ -102,18 +103,20 @@ impl SystemStore {
         let reader = &self.pools.reader;
         let values = [identifier.into()];
         let statement = Statement::from_sql_and_values(reader.get_database_backend(), FIND, values);
-        let Some(row) = reader.query_one_raw(statement).await? else { return Ok(None) };
-        let mut columns = 0..;
-        let credentials = Credentials {
-            token: Model::next_of(&row, &mut columns)?,
-            current: CurrentMembership {
-                account: account::Model::next_of(&row, &mut columns)?,
-                user: user::Model::next_of(&row, &mut columns)?,
-                membership: membership::Model::next_of(&row, &mut columns)?,
-            },
-            refuses_broad_tokens: row.try_get_by_index::<i32>(columns.start)? == 1,
+        let decode = |row: &Row<'_>| {
+            let mut columns = 0..;
+            Ok(Credentials {
+                token: Model::next_of(row, &mut columns)?,
+                current: CurrentMembership {
+                    account: account::Model::next_of(row, &mut columns)?,
+                    user: user::Model::next_of(row, &mut columns)?,
+                    membership: membership::Model::next_of(row, &mut columns)?,
+                },
+                refuses_broad_tokens: row.get::<i32>(columns.start)? == 1,
+            })
         };
-        Ok(Some(credentials).filter(|credentials| credentials.token.identifier == identifier))
+        let credentials = reader.read_rows(statement, decode).await?.into_iter().next();
+        Ok(credentials.filter(|credentials| credentials.token.identifier == identifier))
     }
 
     /// Adds a token and records it in the audit log.
@@ -235,7 +238,7 @@ impl AccountStore {
             .filter(TokenKind::Personal.filter())
             .order_by_desc(Column::CreatedAt)
             .order_by_desc(Column::Id);
-        Ok(newest.offset(skipped).limit(limit).all(&self.read_executor()).await?)
+        Ok(newest.offset(skipped).limit(limit).read_models(&self.read_executor()).await?)
     }
 
     /// Returns the token with the identifier of its row, of either kind.

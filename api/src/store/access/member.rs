@@ -29,6 +29,7 @@ use crate::{
         connect::IMMEDIATE_TRANSACTION,
         error::StoreError,
         page::{self, Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::ReadSelect,
         scoped::AccountStore,
         system::SystemStore,
         upsert::{keep_existing_row, replace},
@@ -147,7 +148,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.member.roles", skip_all)]
     pub async fn member_roles(&self, ids: &[UserId]) -> Result<HashMap<UserId, Role>, StoreError> {
         let members = self.select::<Entity>().filter(Column::UserId.is_one_of(ids.iter().copied()));
-        let members = members.all(&self.read_executor()).await?;
+        let members = members.read_models(&self.read_executor()).await?;
         Ok(members.into_iter().map(|member| (member.user_id, member.role)).collect())
     }
 

@@ -15,7 +15,7 @@ use crate::{
         audit::{Entry, Target},
         data_class::Accepted,
     },
-    store::core::{error::StoreError, scoped::AccountStore, upsert::replace},
+    store::core::{error::StoreError, read_rows::ReadSelect, scoped::AccountStore, upsert::replace},
 };
 
 /// Returns the accepted classes, from the value of the column [`AccountStore::refused`].
@@ -31,7 +31,7 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.data_policy.all", skip_all)]
     pub async fn data_policies(&self) -> Result<Vec<Model>, StoreError> {
-        Ok(self.select::<Entity>().all(&self.read_executor()).await?)
+        Ok(self.select::<Entity>().read_models(&self.read_executor()).await?)
     }
 
     /// Returns the classes of data that the account accepts.
@@ -41,7 +41,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.data_policy.accepted", skip_all)]
     pub async fn accepted(&self) -> Result<Accepted, StoreError> {
         let refused = self.select::<Entity>().filter(Column::Accepted.eq(false));
-        let rows = refused.all(&self.read_executor()).await?;
+        let rows = refused.read_models(&self.read_executor()).await?;
         Ok(Accepted::all_but(rows.into_iter().map(|row| row.data_class)))
     }
 

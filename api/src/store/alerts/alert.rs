@@ -33,6 +33,7 @@ use crate::{
             composite_in::IsOneOf,
             error::StoreError,
             page::{self, Key, KeyPart, Page, PageRequest, Sort},
+            read_rows::ReadSelect,
             scoped::AccountStore,
         },
         costs::usage_hour::{DAY, DAY_HOURS, sum_of},
@@ -129,7 +130,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.alert.by_id", skip_all)]
     pub async fn alerts_by_id(&self, ids: &[AlertId]) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Id.is_one_of(ids.iter().copied()));
-        Ok(select.order_by_asc(Column::ChangedAt).all(&self.read_executor()).await?)
+        Ok(select.order_by_asc(Column::ChangedAt).read_models(&self.read_executor()).await?)
     }
 
     /// Counts the account's alerts.
@@ -278,8 +279,7 @@ impl AccountStore {
             select = select.filter(cluster_condition);
         }
         let select = select.order_by_asc(Column::Since).order_by_asc(Column::Id).limit(MAX_SUBJECTS);
-        let rows: Vec<(ClusterId, ClusterFlagKind, f64)> =
-            select.into_tuple().all(&self.read_executor()).await?;
+        let rows: Vec<(ClusterId, ClusterFlagKind, f64)> = select.read_tuples(&self.read_executor()).await?;
         Ok(rows.into_iter().map(|(cluster, kind, value)| (Subject::Flag(cluster, kind), value)).collect())
     }
 
@@ -306,13 +306,13 @@ impl AccountStore {
         let number = |errors: i64| errors as f64;
         match scope {
             AggregationScope::Account => {
-                let rows: Vec<i64> = select.into_tuple().all(&self.read_executor()).await?;
+                let rows: Vec<i64> = select.read_column(&self.read_executor()).await?;
                 Ok(rows.into_iter().map(|errors| (Subject::Account, number(errors))).collect())
             }
             AggregationScope::Cluster => {
                 let select = select.column(Column::ClusterId).group_by(Column::ClusterId);
                 let select = select.order_by_asc(Column::ClusterId);
-                let rows: Vec<(i64, ClusterId)> = select.into_tuple().all(&self.read_executor()).await?;
+                let rows: Vec<(i64, ClusterId)> = select.read_tuples(&self.read_executor()).await?;
                 Ok(rows.into_iter().map(|(errors, id)| (Subject::Cluster(id), number(errors))).collect())
             }
             AggregationScope::User => {
@@ -328,7 +328,7 @@ impl AccountStore {
                     .inner_join(cluster::Entity, is_of_cluster)
                     .add_group_by([user()])
                     .order_by_expr(user(), sea_orm::Order::Asc);
-                let rows: Vec<(i64, UserId)> = select.into_tuple().all(&self.read_executor()).await?;
+                let rows: Vec<(i64, UserId)> = select.read_tuples(&self.read_executor()).await?;
                 Ok(rows.into_iter().map(|(errors, id)| (Subject::User(id), number(errors))).collect())
             }
         }
@@ -414,7 +414,7 @@ impl AccountStore {
             .filter(Column::EndedKey.eq(i64::MAX))
             .filter(Column::LastSeenAt.gte(now.timestamp_millis() - GONE_MS));
         let select = select.order_by_asc(Column::Id).limit(MAX_SUBJECTS);
-        let rows: Vec<(ClusterId, i64)> = select.into_tuple().all(&self.read_executor()).await?;
+        let rows: Vec<(ClusterId, i64)> = select.read_tuples(&self.read_executor()).await?;
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of centuries are exact in a float")]
         let seconds = |ms: i64| ms as f64 / 1e3;
         Ok(rows.into_iter().map(|(id, idle)| (Subject::Cluster(id), seconds(idle))).collect())

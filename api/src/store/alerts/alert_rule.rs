@@ -18,6 +18,7 @@ use crate::{
         composite_in::IsOneOf,
         error::StoreError,
         page::{self, Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::ReadSelect,
         row_encryption::AssociatedData,
         scoped::AccountStore,
         system::SystemStore,
@@ -100,7 +101,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.alert_rule.enabled", skip_all)]
     pub(crate) async fn enabled_alert_rules(&self) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Enabled.eq(true)).order_by_asc(Column::Id);
-        Ok(select.limit(MAX_RULES).all(&self.read_executor()).await?)
+        Ok(select.limit(MAX_RULES).read_models(&self.read_executor()).await?)
     }
 
     /// Returns a page of the account's rules.
@@ -132,7 +133,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.alert_rule.by_id", skip_all)]
     pub async fn alert_rules_by_id(&self, ids: &[AlertRuleId]) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Id.is_one_of(ids.iter().copied()));
-        Ok(select.all(&self.read_executor()).await?)
+        Ok(select.read_models(&self.read_executor()).await?)
     }
 
     /// Returns a rule and locks its row until the transaction ends.

@@ -22,6 +22,7 @@ use crate::{
         error::StoreError,
         multi_list,
         page::{self, Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::ReadSelect,
         scoped::AccountStore,
         system::SystemStore,
         upsert::replace,
@@ -301,8 +302,7 @@ impl AccountStore {
                 .filter(Column::ClusterId.is_one_of(clusters))
                 .filter(filter.condition())
                 .group_by(Column::ClusterId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let parent = |cluster| FlagParent { cluster, filter: filter.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
@@ -321,8 +321,11 @@ impl AccountStore {
     ) -> Result<BTreeMap<ClusterId, Vec<Flag>>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let mut flags: BTreeMap<ClusterId, Vec<Flag>> = BTreeMap::new();
-        for row in
-            select.order_by_asc(Column::ClusterId).order_by_asc(Column::Id).all(&self.read_executor()).await?
+        for row in select
+            .order_by_asc(Column::ClusterId)
+            .order_by_asc(Column::Id)
+            .read_models(&self.read_executor())
+            .await?
         {
             flags.entry(row.cluster_id).or_default().push(flag_from_row(row));
         }

@@ -23,7 +23,9 @@ use crate::{
         },
         sample_chunk::{CHUNK_MILLISECONDS, unpack},
     },
-    store::core::{composite_in::IsOneOf, error::StoreError, page, scoped::AccountStore},
+    store::core::{
+        composite_in::IsOneOf, error::StoreError, page, read_rows::ReadSelect, scoped::AccountStore,
+    },
 };
 
 /// The time before a cluster's last report in which measurements count, in milliseconds: a few reports, and
@@ -105,8 +107,7 @@ impl AccountStore {
             .filter(Column::ClusterId.is_one_of(times.keys().copied()))
             .filter(Column::StartedAt.between(first, last))
             .filter(condition)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         for (cluster, start, data) in rows {
             if let Some((cluster_facts, times)) = facts.get_mut(&cluster).zip(times.get(&cluster)) {
@@ -187,8 +188,7 @@ impl AccountStore {
             .filter(condition)
             .group_by(Column::ClusterId)
             .group_by(Column::GroupId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         for (cluster, group, count, first_at) in rows {
             if let Some(cluster_facts) = facts.get_mut(&cluster) {

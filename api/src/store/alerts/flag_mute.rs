@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     domain::audit::{Entry, Target, time_detail},
-    store::core::{error::StoreError, scoped::AccountStore, upsert::replace},
+    store::core::{error::StoreError, read_rows::ReadSelect, scoped::AccountStore, upsert::replace},
 };
 
 /// The largest number of mutes of an account. Members could not keep track of more.
@@ -87,7 +87,7 @@ impl AccountStore {
         let select = self.select::<Entity>().filter(Column::UntilKey.gt(now_ms));
         let select = select.order_by_asc(Column::Kind).order_by_asc(Column::TagKey);
         let select = select.order_by_asc(Column::AnyValue).order_by_asc(Column::TagValue);
-        Ok(select.limit(MAX_MUTES).all(&self.read_executor()).await?)
+        Ok(select.limit(MAX_MUTES).read_models(&self.read_executor()).await?)
     }
 
     /// Mutes flags until a time, or for ever if there is none. It replaces an earlier mute of the same

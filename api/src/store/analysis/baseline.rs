@@ -16,7 +16,9 @@ use sea_orm::{
 
 use crate::{
     domain::answer::{EarlierRun, Workload},
-    store::core::{composite_in::IsOneOf, error::StoreError, multi_list, scoped::AccountStore},
+    store::core::{
+        composite_in::IsOneOf, error::StoreError, multi_list, read_rows::ReadSelect, scoped::AccountStore,
+    },
 };
 
 /// The largest number of functions that are compared per run, those with the most compute time.
@@ -132,8 +134,7 @@ impl AccountStore {
             .group_by(OfCluster)
             .group_by(path())
             .limit(MAX_PATHS)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let mut workloads: BTreeMap<ClusterId, Workload> = BTreeMap::new();
         for (cluster, path) in outermost {

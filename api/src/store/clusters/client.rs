@@ -16,6 +16,7 @@ use crate::{
         error::StoreError,
         multi_list,
         page::{Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::ReadSelect,
         scoped::AccountStore,
         upsert::keep_newest_row,
     },
@@ -102,8 +103,7 @@ impl AccountStore {
             .column_as(Column::Id.count(), "count")
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         Ok(rows.into_iter().collect())
     }
@@ -126,8 +126,7 @@ impl AccountStore {
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .filter(Column::DisconnectedAt.is_null())
             .group_by(Column::ClusterId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         Ok(rows.into_iter().collect())
     }

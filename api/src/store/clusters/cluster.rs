@@ -31,6 +31,7 @@ use crate::{
             composite_in::IsOneOf,
             error::StoreError,
             page::{self, Slice},
+            read_rows::ReadSelect,
             scoped::AccountStore,
         },
         costs::usage_hour::sum_of,
@@ -85,11 +86,8 @@ impl AccountStore {
     /// Returns an error if the database does not answer.
     #[tracing::instrument(name = "store.cluster.by_id", skip_all)]
     pub async fn clusters_by_id(&self, ids: &[ClusterId]) -> Result<Vec<Model>, StoreError> {
-        Ok(self
-            .select::<Entity>()
-            .filter(Column::Id.is_one_of(ids.iter().copied()))
-            .all(&self.read_executor())
-            .await?)
+        let select = self.select::<Entity>().filter(Column::Id.is_one_of(ids.iter().copied()));
+        Ok(select.read_models(&self.read_executor()).await?)
     }
 
     /// Returns the clusters among `ids` that pass the filter or fail only its time-dependent conditions, in
@@ -106,16 +104,12 @@ impl AccountStore {
         let lasting = filter.without_time_dependent_conditions();
         let select_among =
             |filter| self.filtered_clusters(filter).filter(Column::Id.is_one_of(ids.iter().copied()));
-        let rows = select_among(&lasting).all(&self.read_executor()).await?;
+        let rows = select_among(&lasting).read_models(&self.read_executor()).await?;
         if lasting == *filter || rows.is_empty() {
             return Ok(rows.into_iter().map(|row| (row, true)).collect());
         }
-        let passing_ids: Vec<ClusterId> = select_among(filter)
-            .select_only()
-            .column(Column::Id)
-            .into_tuple()
-            .all(&self.read_executor())
-            .await?;
+        let passing_ids: Vec<ClusterId> =
+            select_among(filter).select_only().column(Column::Id).read_column(&self.read_executor()).await?;
         let passing_ids: HashSet<ClusterId> = passing_ids.into_iter().collect();
         let with_match = |row: Model| {
             let is_match = passing_ids.contains(&row.id);

@@ -26,8 +26,8 @@ use crate::{
     },
     store::core::{
         audit_log, change_feed::next_change, composite_in::IsOneOf, connect::IMMEDIATE_TRANSACTION,
-        error::StoreError, scoped::AccountStore, shown_clusters::is_shown, system::SystemStore,
-        upsert::replace,
+        error::StoreError, read_rows::ReadSelect, scoped::AccountStore, shown_clusters::is_shown,
+        system::SystemStore, upsert::replace,
     },
 };
 
@@ -67,7 +67,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.cluster_control.by_cluster", skip_all)]
     pub async fn cluster_controls(&self, clusters: &[ClusterId]) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
-        Ok(select.all(&self.read_executor()).await?)
+        Ok(select.read_models(&self.read_executor()).await?)
     }
 
     /// Sets the desired state of a cluster.

@@ -15,8 +15,8 @@ use crate::{
     domain::audit::{Entry, Target},
     encryption::DecryptError,
     store::core::{
-        composite_in::IsOneOf, error::StoreError, row_encryption::AssociatedData, scoped::AccountStore,
-        upsert::replace,
+        composite_in::IsOneOf, error::StoreError, read_rows::ReadSelect, row_encryption::AssociatedData,
+        scoped::AccountStore, upsert::replace,
     },
 };
 
@@ -28,7 +28,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.cluster_note.by_cluster", skip_all)]
     pub async fn cluster_notes(&self, clusters: &[ClusterId]) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
-        Ok(select.all(&self.read_executor()).await?)
+        Ok(select.read_models(&self.read_executor()).await?)
     }
 
     /// Decrypts the text of notes.

@@ -22,7 +22,10 @@ use crate::{
         audit::{Entry, Target},
         tag::Tag,
     },
-    store::core::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace},
+    store::core::{
+        composite_in::IsOneOf, error::StoreError, read_rows::ReadSelect, scoped::AccountStore,
+        upsert::replace,
+    },
 };
 
 /// A condition on the tags of a cluster.
@@ -89,7 +92,7 @@ impl AccountStore {
     ) -> Result<HashMap<ClusterId, Vec<Tag>>, StoreError> {
         let select = self.select::<Entity>().filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
         let mut tags_by_cluster: HashMap<ClusterId, Vec<Tag>> = HashMap::new();
-        for row in select.order_by_asc(Column::ClusterId).all(&self.read_executor()).await? {
+        for row in select.order_by_asc(Column::ClusterId).read_models(&self.read_executor()).await? {
             tags_by_cluster.entry(row.cluster_id).or_default().push(Tag::stored(row.key, row.value));
         }
         // Sorted here, because the database's order of texts depends on its language.

@@ -10,6 +10,7 @@ use super::cluster_filter::ClusterFilter;
 use crate::store::core::{
     error::StoreError,
     page::{Key, KeyPart, PageRequest},
+    read_rows::ReadSelect,
     scoped::AccountStore,
 };
 
@@ -101,7 +102,7 @@ impl AccountStore {
         }
         let matching_clusters = self.filtered_clusters(filter).select_only().column(cluster::Column::Id);
         let ids: Vec<ClusterId> =
-            matching_clusters.limit(MAX_LISTED_CLUSTERS + 1).into_tuple().all(&self.read_executor()).await?;
+            matching_clusters.limit(MAX_LISTED_CLUSTERS + 1).read_column(&self.read_executor()).await?;
         if ids.len() as u64 > MAX_LISTED_CLUSTERS {
             return Err(StoreError::TooLarge(
                 "more than 500 clusters match 'clusters': narrow the filter, or omit it for all clusters of \

@@ -16,6 +16,7 @@ use crate::{
     store::core::{
         composite_in::{IsOneOf, one_of},
         error::StoreError,
+        read_rows::ReadSelect,
         scoped::AccountStore,
         upsert::keep_existing_row,
     },
@@ -43,7 +44,7 @@ impl AccountStore {
         ids: &[(ClusterId, EnvironmentId)],
     ) -> Result<Vec<Model>, StoreError> {
         let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
+        Ok(self.select::<Entity>().filter(is_one_of_ids).read_models(&self.read_executor()).await?)
     }
 
     /// Counts the workers and clients of each cluster by environment. Clusters without any are missing.
@@ -65,8 +66,7 @@ impl AccountStore {
             .filter(worker::Column::EnvironmentId.is_not_null())
             .group_by(worker::Column::ClusterId)
             .group_by(worker::Column::EnvironmentId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let clients: Vec<(ClusterId, EnvironmentId, i64)> = self
             .select::<client::Entity>()
@@ -78,8 +78,7 @@ impl AccountStore {
             .filter(client::Column::EnvironmentId.is_not_null())
             .group_by(client::Column::ClusterId)
             .group_by(client::Column::EnvironmentId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let mut uses: HashMap<ClusterId, Vec<EnvironmentUse>> = HashMap::new();
         for (role, rows) in [(Role::Worker, workers), (Role::Client, clients)] {

@@ -25,6 +25,7 @@ use crate::{
         core::{
             error::StoreError,
             page::{End, PageRequest, RANK},
+            read_rows::ReadSelect,
             scoped::AccountStore,
             search::numbered,
         },
@@ -221,8 +222,7 @@ impl AccountStore {
             .column(Column::Kind)
             .expr_as(Expr::col((Entity, Column::ClusterId)).count_distinct(), COUNT)
             .group_by(Column::Kind)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         kinds.sort_by_key(|(kind, count)| (Reverse(*count), *kind));
         Ok(kinds)

@@ -15,6 +15,7 @@ use crate::{
         error::StoreError,
         multi_list,
         page::{Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::ReadSelect,
         scoped::AccountStore,
         upsert::keep_existing_row,
     },
@@ -91,8 +92,7 @@ impl AccountStore {
             .column_as(Column::ChangedAt.count(), "count")
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         Ok(rows.into_iter().collect())
     }

@@ -22,6 +22,7 @@ use crate::{
         error::StoreError,
         multi_list,
         page::{End, Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::ReadSelect,
         scoped::AccountStore,
         upsert::keep_newest_row,
     },
@@ -125,8 +126,7 @@ impl AccountStore {
             .column_as(Column::EndedAt.count(), "left")
             .filter(Column::ClusterId.is_one_of(parents.iter().map(|parent| parent.cluster)))
             .group_by(Column::ClusterId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let counts = rows.into_iter().flat_map(|(cluster, total, departed)| {
             [(None, total), (Some(true), total - departed), (Some(false), departed)]
@@ -164,7 +164,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.worker.by_id", skip_all)]
     pub async fn workers_by_id(&self, ids: &[(ClusterId, WorkerId)]) -> Result<Vec<Model>, StoreError> {
         let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
+        Ok(self.select::<Entity>().filter(is_one_of_ids).read_models(&self.read_executor()).await?)
     }
 
     /// Returns the connected workers of a cluster, at most `limit`, the latest to join.
@@ -180,7 +180,7 @@ impl AccountStore {
         let connected = WorkerParent { cluster, alive: Some(true) };
         let select = self.select::<Entity>().filter(connected.condition()).select_only().column(Column::Id);
         let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(limit);
-        Ok(select.into_tuple().all(&self.read_executor()).await?)
+        Ok(select.read_column(&self.read_executor()).await?)
     }
 
     /// Returns the functions of the tasks that workers were processing when they died, by cluster: of each

@@ -17,7 +17,8 @@ use crate::{
     domain::{report::CodeStacks, validated::Digest},
     encryption::DecryptError,
     store::core::{
-        composite_in::IsOneOf, error::StoreError, row_encryption::AssociatedData, scoped::AccountStore,
+        composite_in::IsOneOf, error::StoreError, read_rows::ReadSelect, row_encryption::AssociatedData,
+        scoped::AccountStore,
     },
 };
 
@@ -46,7 +47,7 @@ impl AccountStore {
     #[tracing::instrument(name = "store.code_snippet.by_hash", skip_all)]
     pub async fn snippets_by_hash(&self, hashes: &[String]) -> Result<Vec<Model>, StoreError> {
         let select = self.select::<Entity>().filter(Column::Hash.is_one_of(hashes));
-        Ok(select.all(&self.read_executor()).await?)
+        Ok(select.read_models(&self.read_executor()).await?)
     }
 
     /// Decrypts the text of a snippet.

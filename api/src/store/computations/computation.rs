@@ -34,6 +34,7 @@ use crate::{
             error::StoreError,
             multi_list,
             page::{self, End, Key, Page, PageRequest, Slice, Sort},
+            read_rows::ReadSelect,
             scoped::AccountStore,
             search::scan_page,
             upsert::{keep_existing_row, keep_newest_row},
@@ -310,8 +311,7 @@ impl AccountStore {
                 .filter(Column::ClusterId.is_one_of(clusters))
                 .filter(ran_in(during))
                 .group_by(Column::ClusterId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let with_parent = |(cluster, count)| (ComputationParent { cluster, during }, count);
             counts.extend(rows.into_iter().map(with_parent));
@@ -337,8 +337,7 @@ impl AccountStore {
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(Column::State)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let mut states_by_cluster: HashMap<ClusterId, Vec<ComputationStateCount>> = HashMap::new();
         for (cluster, state, count, last_started_at) in rows {
@@ -378,7 +377,7 @@ impl AccountStore {
         ids: &[(ClusterId, ComputationId)],
     ) -> Result<Vec<Model>, StoreError> {
         let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
+        Ok(self.select::<Entity>().filter(is_one_of_ids).read_models(&self.read_executor()).await?)
     }
 
     /// Returns computations that are new or changed, in the order of their arrival.

@@ -22,6 +22,7 @@ use crate::{
         core::{
             composite_in::{IsOneOf, one_of},
             error::StoreError,
+            read_rows::ReadSelect,
             scoped::AccountStore,
             upsert::keep_newest_row,
         },
@@ -94,7 +95,7 @@ impl AccountStore {
         let (mut labels, mut cells) = (CellReader::default(), HashMap::new());
         for ids in all_ids.chunks(MAX_IDS) {
             let select = select_packed(self.select()).filter(one_of(Column::ClusterId, Column::SpanId, ids));
-            let rows: Vec<PackedRow> = select.into_tuple().all(&self.read_executor()).await?;
+            let rows: Vec<PackedRow> = select.read_tuples(&self.read_executor()).await?;
             (labels, cells) = unpacked(rows, move |rows| {
                 for (cluster, span, packed) in rows {
                     let read = labels.read(&packed, span != NO_SPAN)?;
@@ -144,7 +145,7 @@ impl AccountStore {
         }
         let select = select_packed(self.select()).filter(Column::ClusterId.is_one_of(unsummed));
         let select = select.order_by_asc(Column::ClusterId).order_by_asc(Column::SpanId).limit(MAX_ROWS);
-        let mut rows: Vec<PackedRow> = select.clone().into_tuple().all(&self.read_executor()).await?;
+        let mut rows: Vec<PackedRow> = select.clone().read_tuples(&self.read_executor()).await?;
         let mut rows_read = 0;
         // The rows are read in parts, because clusters may have many.
         while let Some((cluster, span)) = rows.last().map(|(cluster, span, _)| (*cluster, *span)) {
@@ -166,7 +167,7 @@ impl AccountStore {
             }
             let same_cluster = Column::ClusterId.eq(cluster).and(Column::SpanId.gt(span));
             let is_after = Column::ClusterId.gt(cluster).or(same_cluster);
-            rows = select.clone().filter(is_after).into_tuple().all(&self.read_executor()).await?;
+            rows = select.clone().filter(is_after).read_tuples(&self.read_executor()).await?;
         }
         Ok(tables)
     }
@@ -197,7 +198,7 @@ impl AccountStore {
                 .column(span::Column::Id);
             select = select.filter(Column::SpanId.in_subquery(spans.into_query()));
         }
-        Ok(select.order_by_asc(Column::SpanId).limit(limit).all(&self.read_executor()).await?)
+        Ok(select.order_by_asc(Column::SpanId).limit(limit).read_models(&self.read_executor()).await?)
     }
 
     /// Writes the fine metrics of a report.

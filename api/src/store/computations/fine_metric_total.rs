@@ -4,16 +4,18 @@
 use std::collections::HashMap;
 
 use entity::{
-    fine_metric,
+    Row, fine_metric,
     fine_metric_total::{Column, Entity, Model},
     ids::ClusterId,
 };
-use sea_orm::{ColumnTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 
 use super::fine_metric::{NO_SPAN, Packed, PackedRow, select_packed, unpacked};
 use crate::{
     domain::fine_metric::{CellReader, Table},
-    store::core::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::replace},
+    store::core::{
+        composite_in::IsOneOf, error::StoreError, read_rows::ReadRows, scoped::AccountStore, upsert::replace,
+    },
 };
 
 /// The largest number of spans that a report sums. The metrics of other clusters are summed by each reader,
@@ -70,7 +72,8 @@ impl AccountStore {
         }
         let select = self.select::<Entity>().select_only().columns([Column::ClusterId, Column::Sums]);
         let select = select.filter(Column::ClusterId.is_one_of(clusters.iter().copied()));
-        let rows: Vec<TotalRow> = select.into_tuple().all(&self.read_executor()).await?;
+        let decode = |row: &Row<'_>| -> Result<TotalRow, _> { Ok((row.get(0)?, row.get(1)?)) };
+        let rows = self.read_executor().read_rows(select.build(self.backend()), decode).await?;
         let read = unpacked(rows, |rows| {
             let mut labels = CellReader::default();
             let tables = rows.into_iter().map(|(cluster, sums)| Ok((cluster, labels.read_table(&sums)?)));

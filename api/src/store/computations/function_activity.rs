@@ -16,8 +16,8 @@ use crate::{
         series::Window,
     },
     store::core::{
-        chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore,
-        upsert::replace,
+        chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, read_rows::ReadSelect,
+        scoped::AccountStore, upsert::replace,
     },
 };
 
@@ -97,7 +97,7 @@ impl AccountStore {
             .order_by_asc(Column::ClusterId)
             .order_by_asc(Column::StartedAt)
             .limit(MAX_CHUNKS);
-        Ok(select.into_tuple().all(&self.read_executor()).await?)
+        Ok(select.read_tuples(&self.read_executor()).await?)
     }
 
     /// Merges the minutes of a report into the stored chunks. The cluster's row is locked, so there is no

@@ -18,8 +18,8 @@ use crate::{
     },
     encryption::DecryptError,
     store::core::{
-        composite_in::IsOneOf, error::StoreError, multi_list, row_encryption::AssociatedData,
-        scoped::AccountStore, upsert::keep_existing_row,
+        composite_in::IsOneOf, error::StoreError, multi_list, read_rows::ReadSelect,
+        row_encryption::AssociatedData, scoped::AccountStore, upsert::keep_existing_row,
     },
 };
 
@@ -53,7 +53,7 @@ impl AccountStore {
             select = select.filter(Column::StartedAt.lt(started_at).or(same_time));
         }
         let select = select.order_by_desc(Column::StartedAt).order_by_desc(Column::Id).limit(limit);
-        Ok(select.all(&self.read_executor()).await?)
+        Ok(select.read_models(&self.read_executor()).await?)
     }
 
     /// Returns the keys of the newest windows of each cluster that begin at or after `from` and before
@@ -104,7 +104,7 @@ impl AccountStore {
             .select::<Entity>()
             .filter(Column::ClusterId.is_one_of(keys.iter().map(|(cluster, ..)| *cluster)))
             .filter(Column::StartedAt.is_one_of(keys.iter().map(|(_, started_at, _)| *started_at)));
-        Ok(select.filter(is_one_of_keys).all(&self.read_executor()).await?)
+        Ok(select.filter(is_one_of_keys).read_models(&self.read_executor()).await?)
     }
 
     /// Returns the decrypted profile of a window.

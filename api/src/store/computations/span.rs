@@ -29,6 +29,7 @@ use crate::{
             error::StoreError,
             multi_list,
             page::{Key, Page, PageRequest, Sort},
+            read_rows::ReadSelect,
             scoped::AccountStore,
             search::scan_page,
             upsert::keep_newest_row,
@@ -224,8 +225,7 @@ impl AccountStore {
                 .filter(Column::ClusterId.is_one_of(clusters))
                 .filter(lies_in(Column::EnqueuedAt, enqueued_in))
                 .group_by(Column::ClusterId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let parent = |cluster| SpanParent::Cluster(cluster, filter.clone(), enqueued_in);
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));
@@ -239,8 +239,7 @@ impl AccountStore {
                 .filter(one_of(Column::ClusterId, Column::ParentId, &spans))
                 .group_by(Column::ClusterId)
                 .group_by(Column::ParentId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             counts.extend(
                 rows.into_iter().map(|(cluster, span, count)| (SpanParent::Span(cluster, span), count)),
@@ -258,7 +257,7 @@ impl AccountStore {
         Ok(self
             .select::<Entity>()
             .filter(one_of(Column::ClusterId, Column::Id, ids))
-            .all(&self.read_executor())
+            .read_models(&self.read_executor())
             .await?)
     }
 
@@ -333,8 +332,7 @@ impl AccountStore {
             Column::StoppedAt,
             Column::Done,
         ];
-        let rows: Vec<Row> =
-            select.select_only().columns(columns).into_tuple().all(&self.read_executor()).await?;
+        let rows: Vec<Row> = select.select_only().columns(columns).read_tuples(&self.read_executor()).await?;
         let milliseconds = |time: Timestamp| time.timestamp_millis();
         let times = rows.into_iter().map(|(cluster, id, parent, enqueued, started, stopped, done)| {
             let (started, stopped) = (started.map(milliseconds), stopped.map(milliseconds));
@@ -371,8 +369,7 @@ impl AccountStore {
                 .filter(one_of(Group::ClusterId, Group::SpanId, ids))
                 .group_by(Group::ClusterId)
                 .group_by(Group::SpanId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             totals.extend(rows.into_iter().map(|row| {
                 let (cluster, span, tasks, tasks_succeeded, tasks_erred, tasks_retried, ..) = row;
@@ -410,8 +407,7 @@ impl AccountStore {
             .filter(Change::ClusterId.is_one_of(clusters.iter().copied()))
             .order_by_asc(Change::ClusterId)
             .order_by_asc(Change::ChangedAt)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let mut changes_by_cluster: HashMap<ClusterId, Vec<(i64, i64)>> = HashMap::new();
         for (cluster, changed_at, threads) in rows {

@@ -20,6 +20,7 @@ use crate::{
         error::StoreError,
         multi_list,
         page::{Key, KeyPart, Page, PageRequest, Sort},
+        read_rows::ReadSelect,
         scoped::AccountStore,
         upsert::keep_newest_row,
     },
@@ -183,8 +184,7 @@ impl AccountStore {
                 .column_as(Column::Id.count(), "count")
                 .filter(Column::ClusterId.is_one_of(clusters))
                 .group_by(Column::ClusterId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             counts
                 .extend(rows.into_iter().map(|(cluster, count)| (TaskGroupParent::Cluster(cluster), count)));
@@ -202,8 +202,7 @@ impl AccountStore {
                 .filter(one_of(link::Column::ClusterId, link::Column::ComputationId, &computations))
                 .group_by(link::Column::ClusterId)
                 .group_by(link::Column::ComputationId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             counts.extend(rows.into_iter().map(|(cluster, computation, count)| {
                 (TaskGroupParent::Computation(cluster, computation), count)
@@ -218,8 +217,7 @@ impl AccountStore {
                 .filter(one_of(Column::ClusterId, Column::SpanId, &spans))
                 .group_by(Column::ClusterId)
                 .group_by(Column::SpanId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             counts.extend(
                 rows.into_iter().map(|(cluster, span, count)| (TaskGroupParent::Span(cluster, span), count)),
@@ -238,7 +236,7 @@ impl AccountStore {
         ids: &[(ClusterId, TaskGroupId)],
     ) -> Result<Vec<Model>, StoreError> {
         let is_one_of_ids = one_of(Column::ClusterId, Column::Id, ids);
-        Ok(self.select::<Entity>().filter(is_one_of_ids).all(&self.read_executor()).await?)
+        Ok(self.select::<Entity>().filter(is_one_of_ids).read_models(&self.read_executor()).await?)
     }
 
     /// Upserts the task groups of a report.

@@ -28,6 +28,7 @@ use crate::{
         core::{
             composite_in::{IsOneOf, one_of},
             error::StoreError,
+            read_rows::ReadSelect,
             scoped::AccountStore,
         },
     },
@@ -85,7 +86,12 @@ impl AccountStore {
         if let Some(ids) = ids {
             select = select.filter(Id.is_one_of(ids.iter().copied()));
         }
-        Ok(select.order_by_asc(StartedAt).order_by_asc(Id).limit(limit).all(&self.read_executor()).await?)
+        Ok(select
+            .order_by_asc(StartedAt)
+            .order_by_asc(Id)
+            .limit(limit)
+            .read_models(&self.read_executor())
+            .await?)
     }
 
     /// Returns the spans of clusters that match a choice.
@@ -112,7 +118,7 @@ impl AccountStore {
             }
         }
         let select = select.select_only().columns(columns).limit(MAX_READ as u64 + 1);
-        let rows: Vec<Row> = select.into_tuple().all(&self.read_executor()).await?;
+        let rows: Vec<Row> = select.read_tuples(&self.read_executor()).await?;
         if rows.len() > MAX_READ {
             return Err(StoreError::TooLarge(TOO_MANY_SPANS));
         }
@@ -147,7 +153,7 @@ impl AccountStore {
         for batch in self.metrics_of(&work) {
             let mut page = batch.clone();
             loop {
-                let rows = page.all(&self.read_executor()).await?;
+                let rows = page.read_models(&self.read_executor()).await?;
                 let last = rows.last().map(|row| (row.cluster_id, row.span_id));
                 let is_last_page = rows.len() < MAX_ROWS;
                 rows_read += rows.len();
@@ -211,8 +217,7 @@ impl AccountStore {
             .columns([OfCluster, Code])
             .filter(OfCluster.is_one_of(clusters.iter().copied()))
             .limit(MAX_CODE as u64 + 1)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         if rows.len() > MAX_CODE {
             return Ok(HashMap::new());
@@ -247,8 +252,7 @@ impl AccountStore {
             .column_as(MemoryLimitBytes.max(), "memory")
             .filter(OfCluster.is_one_of(clusters.iter().copied()))
             .group_by(OfCluster)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let size =
             |(cluster, threads, memory_limit_bytes)| (cluster, WorkerSize { threads, memory_limit_bytes });

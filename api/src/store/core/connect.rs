@@ -33,6 +33,7 @@ use super::{
     error::StoreError,
     gate::QueryPermits,
     scoped::{AccountStore, Pools},
+    short_reads::ShortReads,
     stale_connections::ConnectionEpoch,
     system::SystemStore,
     userinfo,
@@ -85,6 +86,9 @@ const OWN: u32 = 5;
 /// The number of statements that stay prepared on each connection: those that reports write, in their usual
 /// numbers of rows, and those that the usual queries read.
 const PREPARED_STATEMENTS: usize = 300;
+
+/// The number of bytes of an SQLite file that a connection maps into memory.
+pub(super) const SQLITE_MMAP_BYTES: i64 = 256 << 20;
 
 /// The key of the advisory lock. It is an arbitrary number that other applications on the same PostgreSQL
 /// are unlikely to lock.
@@ -276,11 +280,13 @@ impl SystemStore {
         let (epoch, shares) = (ConnectionEpoch::default(), FairShares::default());
         let metrics = Arc::new(StoreMetrics::default());
         let (writer, reader, gates) = match url {
-            StoreUrl::Sqlite { options, .. } => {
+            StoreUrl::Sqlite { options, path, .. } => {
                 let from_pool = |pool| ConnectionPool::from_sqlite(pool, epoch.clone(), Arc::clone(&metrics));
                 let writer = from_pool(sqlite(options, 1).await?);
                 let readers = sqlite_readers();
                 let reader = from_pool(sqlite(&options.clone().read_only(true), readers).await?);
+                let reader =
+                    reader.with_short_reads(ShortReads::new(path, readers as usize, PREPARED_STATEMENTS));
                 let gates = QueryPermits::for_sqlite(&shares, for_accounts(readers));
                 (writer, reader, gates)
             }
@@ -358,7 +364,7 @@ pub(crate) async fn sqlite(
         .foreign_keys(true)
         .busy_timeout(ACQUIRE_TIMEOUT)
         .pragma("cache_size", "-65536")
-        .pragma("mmap_size", "268435456")
+        .pragma("mmap_size", SQLITE_MMAP_BYTES.to_string())
         .pragma("temp_store", "memory")
         // SQLite's thread sends rows over a channel, in batches of this size.
         .row_buffer_size(1000)

@@ -1,7 +1,7 @@
 //! The pool of connections to the database. sea-orm builds the statements and decodes the rows.
 //!
 //! A transaction takes a connection of sqlx's pool, as does an unprepared statement. Any other statement
-//! takes one at hand, or else one of the pool.
+//! takes one at hand, or else one of the pool. Short reads on SQLite have connections of their own.
 
 use std::{
     pin::Pin,
@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use entity::Row;
 use sea_orm::{
     AccessMode, ConnAcquireErr, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction,
     DbErr, ExecResult, IsolationLevel, QueryResult, RuntimeErr, SqlxPostgresConnector, SqlxSqliteConnector,
@@ -24,6 +25,8 @@ use tracing::Instrument;
 use super::{
     composite_in::compares_constants,
     connections_at_hand::{Claim, ConnectionsAtHand},
+    read_rows::ReadRows,
+    short_reads::{ShortReads, use_budget},
     stale_connections::ConnectionEpoch,
     statement_time,
 };
@@ -38,6 +41,8 @@ const BEGIN_TIMEOUT: Duration = Duration::from_secs(33);
 pub(crate) struct ConnectionPool {
     sea_orm: DatabaseConnection,
     at_hand: AtHand,
+    /// The connections for short statements, if this pool reads from SQLite.
+    short_reads: Option<Arc<ShortReads>>,
     epoch: ConnectionEpoch,
     metrics: Arc<StoreMetrics>,
 }
@@ -52,13 +57,18 @@ impl ConnectionPool {
     pub(crate) fn from_sqlite(pool: SqlitePool, epoch: ConnectionEpoch, metrics: Arc<StoreMetrics>) -> Self {
         let sea_orm = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool.clone());
         let at_hand = AtHand::Sqlite(ConnectionsAtHand::new(pool, epoch.clone()));
-        Self { sea_orm, at_hand, epoch, metrics }.with_recorded_transactions()
+        Self { sea_orm, at_hand, short_reads: None, epoch, metrics }.with_recorded_transactions()
     }
 
     pub(crate) fn from_postgres(pool: PgPool, epoch: ConnectionEpoch, metrics: Arc<StoreMetrics>) -> Self {
         let sea_orm = SqlxPostgresConnector::from_sqlx_postgres_pool(pool.clone());
         let at_hand = AtHand::Postgres(ConnectionsAtHand::new(pool, epoch.clone()));
-        Self { sea_orm, at_hand, epoch, metrics }.with_recorded_transactions()
+        Self { sea_orm, at_hand, short_reads: None, epoch, metrics }.with_recorded_transactions()
+    }
+
+    /// Adds connections for short statements to a pool that reads from SQLite.
+    pub(super) fn with_short_reads(self, short_reads: ShortReads) -> Self {
+        Self { short_reads: Some(Arc::new(short_reads)), ..self }
     }
 
     /// Records also the statements that sea-orm runs itself, which are those of transactions.
@@ -74,6 +84,7 @@ impl ConnectionPool {
     pub(crate) async fn close(&self) {
         // `join!` polls `close` first, which marks the pool as closed. From then on, no connection is put at
         // hand. A failure to close needs no handling, because the process is about to end.
+        self.short_reads.iter().for_each(|short_reads| short_reads.close());
         let close = self.sea_orm.close_by_ref();
         let return_all = async {
             match &self.at_hand {
@@ -198,6 +209,29 @@ impl ConnectionTrait for ConnectionPool {
             AtHand::Sqlite(at_hand) => self.fetch(at_hand, statement).await,
             AtHand::Postgres(at_hand) => self.fetch(at_hand, statement).await,
         }
+    }
+}
+
+impl ReadRows for ConnectionPool {
+    async fn read_rows<T: Send>(
+        &self,
+        statement: Statement,
+        decode: impl Fn(&Row<'_>) -> Result<T, DbErr> + Send + Sync,
+    ) -> Result<Vec<T>, DbErr> {
+        if let Some(short_reads) = &self.short_reads {
+            let started_at = Instant::now();
+            let rows = short_reads.read(&statement, &decode);
+            let elapsed = started_at.elapsed();
+            if let Some(rows) = rows {
+                record_statement(&self.metrics, &statement.sql, elapsed, false);
+                use_budget(elapsed).await;
+                return Ok(rows);
+            }
+            // The request pays for the attempt as well.
+            statement_time::add_time(elapsed);
+        }
+        let rows = self.query_all_raw(statement).await?;
+        rows.iter().map(|row| decode(&Row::Sqlx(row))).collect()
     }
 }
 

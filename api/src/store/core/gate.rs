@@ -3,12 +3,13 @@
 //!
 //! Statements inside a transaction run on the transaction's connection and need no permit of their own.
 
+use entity::Row;
 use sea_orm::{
     ConnAcquireErr, ConnectionTrait, DatabaseBackend, DatabaseTransaction, DbErr, ExecResult, QueryResult,
     Statement,
 };
 
-use super::{connect::ACQUIRE_TIMEOUT, connection_pool::ConnectionPool};
+use super::{connect::ACQUIRE_TIMEOUT, connection_pool::ConnectionPool, read_rows::ReadRows};
 use crate::shares::{FairShares, HeldSlot, Holder, Refused, Slots};
 
 /// The largest number of profiles and breakdowns that are computed at once, because their rows are held in
@@ -120,6 +121,22 @@ impl ConnectionTrait for Executor<'_> {
                 connection.query_all_raw(statement).await
             }
             Self::Transaction(transaction) => transaction.query_all_raw(statement).await,
+        }
+    }
+}
+
+impl ReadRows for Executor<'_> {
+    async fn read_rows<T: Send>(
+        &self,
+        statement: Statement,
+        decode: impl Fn(&Row<'_>) -> Result<T, DbErr> + Send + Sync,
+    ) -> Result<Vec<T>, DbErr> {
+        match self {
+            Self::Gated { connection, gate, holder } => {
+                let _permit = acquire_permit(gate, *holder).await?;
+                connection.read_rows(statement, decode).await
+            }
+            Self::Transaction(transaction) => transaction.read_rows(statement, decode).await,
         }
     }
 }

@@ -1,19 +1,21 @@
 //! Several lists, read in one statement.
 
+use entity::Row;
 use sea_orm::{
-    ConnectionTrait, DbBackend, EntityTrait, QuerySelect, QueryTrait, Select, Statement, Value,
+    DbBackend, EntityTrait, QuerySelect, QueryTrait, Select, Statement, Value,
     sea_query::{Alias, Expr, PostgresQueryBuilder, Query, SelectStatement, UnionType},
 };
 
 use super::{
     error::StoreError,
     page::{Page, PageRequest, Sort, into_page, is_ascending, projection_for, select_range},
+    read_rows::ReadRows,
     sql_builder::SqlBuilder,
 };
 
 /// Reads the same page of several lists in one statement. The pages are in the order of `selects`.
 pub(crate) async fn fetch_pages<S: Sort>(
-    connection: &impl ConnectionTrait,
+    connection: &impl ReadRows,
     selects: Vec<Select<S::Entity>>,
     sort: S,
     request: &PageRequest,
@@ -30,9 +32,8 @@ pub(crate) async fn fetch_pages<S: Sort>(
     let shapes = group_by_shape(backend, selects);
     let order: Vec<usize> = shapes.iter().flat_map(|shape| &shape.lists).map(|(list, _)| *list).collect();
     let statement = statement(backend, shapes, &columns, request);
-    for row in connection.query_all_raw(statement).await? {
-        let number: i64 = row.try_get_by_index(columns.len())?;
-        let model = (projection.read)(&row)?;
+    let decode_with_list = |row: &Row<'_>| Ok((row.get::<i64>(columns.len())?, (projection.read)(row)?));
+    for (number, model) in connection.read_rows(statement, decode_with_list).await? {
         if let Some(list) = usize::try_from(number).ok().and_then(|number| order.get(number)) {
             lists[*list].push((sort.key(&model), model));
         }

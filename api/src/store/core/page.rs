@@ -4,7 +4,7 @@
 //! `(started_at, id) < (?, ?)`, which is an index range on SQLite and PostgreSQL alike.
 
 use entity::{
-    DecodeByIndex, Summary,
+    DecodeByIndex, Row, Summary,
     ids::{
         AlertDeliveryId, AlertId, AlertRuleId, ApiTokenId, AuditEntryId, ClientId, ClusterId, ComputationId,
         ErrorGroupId, ErrorOccurrenceId, EventId, FlagId, InvitationId, KeyTime, LogLineId,
@@ -12,14 +12,14 @@ use entity::{
     },
 };
 use sea_orm::{
-    ConnectionTrait, DbErr, EntityTrait, IdenStatic, Iterable, Order, QueryFilter, QueryOrder, QueryResult,
-    QuerySelect, QueryTrait, Select, Value,
+    DbErr, EntityTrait, IdenStatic, Iterable, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Select, Value,
     sea_query::{Alias, Expr, ExprTrait, Query, SelectStatement},
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{error::StoreError, sql_builder::SqlBuilder};
+use super::{error::StoreError, read_rows::ReadRows, sql_builder::SqlBuilder};
 
 /// A sort order of a table's rows: columns that are never null, the last one the identifier, all in the
 /// same direction.
@@ -281,7 +281,7 @@ pub(crate) fn filter_top_ranked(ranked: SelectStatement, max_rank: i64) -> Selec
 
 /// Reads one page of the rows of `select`, in one statement.
 pub(crate) async fn fetch<S: Sort>(
-    connection: &impl ConnectionTrait,
+    connection: &impl ReadRows,
     select: Select<S::Entity>,
     sort: S,
     request: &PageRequest,
@@ -290,16 +290,15 @@ pub(crate) async fn fetch<S: Sort>(
     let mut sql = SqlBuilder::new(connection.get_database_backend());
     sql.push_select(&select_range(projection.apply_to(select), sort, request).into_query());
     sql.push_limit(request.limit + 1);
-    let rows = connection.query_all_raw(sql.into_statement()).await?;
-    let decode_with_key = |row| (projection.read)(row).map(|row| (sort.key(&row), row));
-    Ok(into_page(rows.iter().map(decode_with_key).collect::<Result<_, _>>()?, request))
+    let decode_with_key = |row: &Row<'_>| (projection.read)(row).map(|row| (sort.key(&row), row));
+    Ok(into_page(connection.read_rows(sql.into_statement(), decode_with_key).await?, request))
 }
 
 /// The columns that a statement reads, with their decoder.
 pub(crate) struct Projection<E: EntityTrait> {
     /// The columns. `None` for all.
     columns: Option<&'static [E::Column]>,
-    pub(crate) read: fn(&QueryResult) -> Result<E::Model, DbErr>,
+    pub(crate) read: fn(&Row<'_>) -> Result<E::Model, DbErr>,
 }
 
 /// Returns the columns for an extent. An order by a column outside the summary reads all columns.
@@ -337,7 +336,7 @@ impl<E: EntityTrait> Projection<E> {
 /// A subquery looks up the start of the slice first. It reads only the sort columns of the skipped rows,
 /// which an index has, so these rows are counted without being read.
 pub(crate) async fn fetch_slice<S: Sort>(
-    connection: &impl ConnectionTrait,
+    connection: &impl ReadRows,
     select: Select<S::Entity>,
     sort: S,
     Slice { offset, limit }: Slice,
@@ -354,9 +353,7 @@ pub(crate) async fn fetch_slice<S: Sort>(
     let mut sql = SqlBuilder::new(connection.get_database_backend());
     sql.push_select(&slice.into_query());
     sql.push_limit(limit);
-    let rows = connection.query_all_raw(sql.into_statement()).await?;
-    let rows = rows.iter().map(<S::Entity as EntityTrait>::Model::by_position);
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(connection.read_rows(sql.into_statement(), DecodeByIndex::by_position).await?)
 }
 
 /// The name of the column that [`fetch_by_value`] sorts by.
@@ -373,7 +370,7 @@ pub(crate) enum ComputedValue {
 /// Reads one page of rows sorted by a value, which the statement computes for each row, and then by `sort`.
 /// The value is the first part of their keys.
 pub(crate) async fn fetch_by_value<S: Sort>(
-    connection: &impl ConnectionTrait,
+    connection: &impl ReadRows,
     select: Select<S::Entity>,
     value: ComputedValue,
     sort: S,
@@ -387,22 +384,22 @@ pub(crate) async fn fetch_by_value<S: Sort>(
     // The order refers to the value by its name, so that it is computed once.
     let order = [Expr::col(Alias::new(COMPUTED))].into_iter().chain(self::columns(sort)).collect();
     let select = select_range_by(select.expr_as(value, COMPUTED), &columns, order, sort, request);
-    let mut rows = Vec::new();
     let mut sql = SqlBuilder::new(connection.get_database_backend());
     sql.push_select(&select.into_query());
     sql.push_limit(request.limit + 1);
-    for row in connection.query_all_raw(sql.into_statement()).await? {
-        let model = <S::Entity as EntityTrait>::Model::by_position(&row)?;
+    let decode_with_key = |row: &Row<'_>| {
+        let mut columns = 0..;
+        let model = <S::Entity as EntityTrait>::Model::next_of(row, &mut columns)?;
         let value = if is_text {
-            KeyPart::Text { text: row.try_get("", COMPUTED)? }
+            KeyPart::Text { text: row.get(columns.start)? }
         } else {
-            KeyPart::real(row.try_get("", COMPUTED)?)
+            KeyPart::real(row.get(columns.start)?)
         };
         let mut key = vec![value];
         key.extend(sort.key(&model).0);
-        rows.push((Key(key), model));
-    }
-    Ok(into_page(rows, request))
+        Ok((Key(key), model))
+    };
+    Ok(into_page(connection.read_rows(sql.into_statement(), decode_with_key).await?, request))
 }
 
 fn columns<S: Sort>(sort: S) -> impl Iterator<Item = Expr> {

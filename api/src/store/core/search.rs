@@ -10,6 +10,7 @@ use sea_orm::{
 use super::{
     error::StoreError,
     page::{self, End, Key, Page, PageRequest, RANK, Sort},
+    read_rows::ReadRows,
 };
 
 /// The largest number of rows examined for one page.
@@ -30,7 +31,7 @@ pub(crate) struct BoundedScan<S> {
 /// Reads a page of the rows of `select` that pass `condition`, in one statement that examines at most
 /// [`ROWS_PER_SEARCH`] rows.
 pub(crate) async fn scan_page<S: Sort>(
-    connection: &impl ConnectionTrait,
+    connection: &impl ReadRows,
     select: Select<S::Entity>,
     condition: Condition,
     sort: S,

@@ -12,7 +12,7 @@ use crate::{
         audit::{DayNumber, Entry, Target},
         cost::Rate,
     },
-    store::core::{error::StoreError, scoped::AccountStore},
+    store::core::{error::StoreError, read_rows::ReadSelect, scoped::AccountStore},
 };
 
 /// The largest number of rates that are read, which no account exceeds.
@@ -29,7 +29,7 @@ impl AccountStore {
             .select::<Entity>()
             .order_by_asc(Column::ValidFrom)
             .limit(MAX_RATES)
-            .all(&self.read_executor())
+            .read_models(&self.read_executor())
             .await?;
         Ok(rows
             .into_iter()

@@ -2,23 +2,13 @@
 
 use std::ops::RangeFrom;
 
-use entity::{by_index::nullable, usage_hour};
-use sea_orm::{DbErr, QueryResult};
+use entity::{Row, usage_hour};
+use sea_orm::DbErr;
 
 use crate::domain::usage::Usage;
 
-/// Decodes a column as the type of its field.
-macro_rules! column {
-    ($row:ident, $column:expr, Option) => {
-        nullable($row, $column)
-    };
-    ($row:ident, $column:expr, $type:ident) => {
-        $row.try_get_by_index($column)
-    };
-}
-
 macro_rules! usage_columns {
-    ($($field:ident: $outer:ident $(<$inner:ty>)?),* $(,)?) => {
+    ($($field:ident),* $(,)?) => {
         /// Some of the usage columns. A statement that reads few of them is several times faster.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct UsageColumns {
@@ -48,7 +38,7 @@ macro_rules! usage_columns {
             /// number of rows with a clamped value. The other fields are zero or unknown.
             pub(crate) fn decode(
                 self,
-                row: &QueryResult,
+                row: &Row<'_>,
                 columns: &mut RangeFrom<usize>,
             ) -> Result<Usage, DbErr> {
                 // The range is endless.
@@ -56,10 +46,10 @@ macro_rules! usage_columns {
                 let mut usage = Usage::default();
                 $(
                     if self.$field {
-                        usage.$field = column!(row, next_column(), $outer)?;
+                        usage.$field = row.get(next_column())?;
                     }
                 )*
-                let cut_rows: i64 = row.try_get_by_index(next_column())?;
+                let cut_rows: i64 = row.get(next_column())?;
                 Ok(Usage { is_cut: cut_rows > 0, ..usage }.mark_saturated())
             }
         }
@@ -74,24 +64,24 @@ macro_rules! usage_columns {
 }
 
 usage_columns! {
-    thread_us: i64,
-    unobserved_us: i64,
-    worker_us: i64,
-    memory_gib_us: i64,
-    compute_us: i64,
-    transfer_us: i64,
-    cpu_us: Option<i64>,
-    noncpu_us: Option<i64>,
-    serialize_us: Option<i64>,
-    spill_us: Option<i64>,
-    overhead_us: Option<i64>,
-    failed_us: Option<i64>,
-    idle_us: Option<i64>,
-    tasks: i64,
-    tasks_erred: i64,
-    retries: i64,
-    errors: i64,
-    bytes: i64,
-    spilled_bytes: i64,
-    workers: i64,
+    thread_us,
+    unobserved_us,
+    worker_us,
+    memory_gib_us,
+    compute_us,
+    transfer_us,
+    cpu_us,
+    noncpu_us,
+    serialize_us,
+    spill_us,
+    overhead_us,
+    failed_us,
+    idle_us,
+    tasks,
+    tasks_erred,
+    retries,
+    errors,
+    bytes,
+    spilled_bytes,
+    workers,
 }

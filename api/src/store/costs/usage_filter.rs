@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use entity::{
-    cluster,
+    Row, cluster,
     ids::UserId,
     usage_day,
     usage_hour::{Column, Entity},
 };
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryResult, QuerySelect, QueryTrait, Select,
+    ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait, Select,
     sea_query::{Expr, ExprTrait, Func, SelectStatement},
 };
 use uuid::Uuid;
@@ -23,7 +23,7 @@ use crate::{
     domain::usage::Usage,
     store::{
         clusters::cluster_filter::ClusterFilter,
-        core::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore},
+        core::{composite_in::IsOneOf, error::StoreError, read_rows::ReadRows, scoped::AccountStore},
     },
 };
 
@@ -147,9 +147,9 @@ impl AccountStore {
             select = select.expr_as(sum_of(self.backend(), column), column);
         }
         select = select.expr_as(cut_rows, "cut_rows");
-        let rows = self.read_executor().query_all_raw(select.build(self.backend())).await?;
-        let decode = |row: &QueryResult| Ok((row.try_get_by_index(0)?, columns.decode(row, &mut (1..))?));
-        rows.iter().map(decode).collect()
+        let decode = |row: &Row<'_>| Ok((row.get(0)?, columns.decode(row, &mut (1..))?));
+        let rows = self.read_executor().read_rows(select.build(self.backend()), decode).await?;
+        Ok(rows.into_iter().collect())
     }
 
     /// Returns the number of users whose selected clusters used anything from the day `from` to before `to`.

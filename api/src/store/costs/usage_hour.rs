@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entity::{
-    function_usage_hour,
+    Row, function_usage_hour,
     ids::ClusterId,
     usage_hour::{Column, Entity, Model},
 };
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseBackend, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ColumnTrait, DatabaseBackend, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     sea_query::{Expr, ExprTrait, Func, IntoColumnRef},
 };
 
@@ -19,7 +19,13 @@ use crate::{
         usage::{SATURATED, Usage},
         validated::{HourSeconds, WorkSeconds},
     },
-    store::core::{composite_in::IsOneOf, error::StoreError, scoped::AccountStore, upsert::keep_newest_row},
+    store::core::{
+        composite_in::IsOneOf,
+        error::StoreError,
+        read_rows::{ReadRows, ReadSelect},
+        scoped::AccountStore,
+        upsert::keep_newest_row,
+    },
 };
 
 /// The number of hours of a day.
@@ -95,9 +101,11 @@ impl AccountStore {
         }
         select = select.expr_as(cut_hours("usage_hours"), "cut_rows");
         let mut usage_by_cluster: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
-        for row in self.read_executor().query_all_raw(select.build(self.backend())).await? {
-            let (cluster, day) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
-            let usage = UsageColumns::ALL.decode(&row, &mut (2..))?;
+        let decode =
+            |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, UsageColumns::ALL.decode(row, &mut (2..))?));
+        for (cluster, day, usage) in
+            self.read_executor().read_rows(select.build(self.backend()), decode).await?
+        {
             usage_by_cluster.entry(cluster).or_default().insert(day, usage);
         }
         Ok(usage_by_cluster)
@@ -124,8 +132,7 @@ impl AccountStore {
             .filter(Column::ClusterId.is_one_of(clusters.iter().copied()))
             .group_by(Column::ClusterId)
             .group_by(day)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let mut usage_by_cluster: HashMap<ClusterId, BTreeMap<i64, Usage>> = HashMap::new();
         for (cluster, day, thread_us, worker_us, memory_gib_us) in rows {

@@ -7,8 +7,7 @@
 use std::ops::RangeFrom;
 
 use entity::{
-    AccountOwned, by_index::nullable, function_usage_day, function_usage_hour, ids::UserId, usage_day,
-    usage_hour,
+    AccountOwned, Row, function_usage_day, function_usage_hour, ids::UserId, usage_day, usage_hour,
 };
 use sea_orm::{
     ConnectionTrait, DatabaseBackend, DbErr, FromQueryResult, JoinType, QueryFilter, QueryResult,
@@ -24,7 +23,9 @@ use super::{
 };
 use crate::{
     domain::{tag::Tag, usage::Usage},
-    store::core::{composite_in::expression_is_one_of, error::StoreError, scoped::AccountStore},
+    store::core::{
+        composite_in::expression_is_one_of, error::StoreError, read_rows::ReadRows, scoped::AccountStore,
+    },
 };
 
 /// The dimensions that a table is grouped by.
@@ -145,17 +146,17 @@ pub struct FunctionCell {
 
 impl CellKey {
     /// Decodes the coordinates from the first columns of a row.
-    fn decode(row: &QueryResult, columns: &mut RangeFrom<usize>) -> Result<Self, DbErr> {
+    fn decode(row: &Row<'_>, columns: &mut RangeFrom<usize>) -> Result<Self, DbErr> {
         // The range is endless.
         let mut next_column = || columns.next().unwrap_or(usize::MAX);
-        let time = nullable(row, next_column())?;
-        let user_id: Option<UserId> = nullable(row, next_column())?;
-        let (key, value) = (nullable(row, next_column())?, nullable(row, next_column())?);
+        let time = row.get(next_column())?;
+        let user_id: Option<UserId> = row.get(next_column())?;
+        let (key, value) = (row.get(next_column())?, row.get(next_column())?);
         Ok(Self {
             time,
             user_id: user_id.filter(|user| !user.0.is_nil()),
             tag: Option::zip(key, value).map(|(key, value)| Tag::stored(key, value)),
-            version: nullable(row, next_column())?,
+            version: row.get(next_column())?,
         })
     }
 }
@@ -188,13 +189,13 @@ impl AccountStore {
                 .expr_as(grouping.cut_rows(), "cut_rows");
             select.expr_as(clusters, "clusters").limit(limit).build(self.backend())
         };
-        let decode = |row: &QueryResult| {
+        let decode = |row: &Row<'_>| {
             let mut columns = 0..;
             let at = CellKey::decode(row, &mut columns)?;
             let usage = usage_columns.decode(row, &mut columns)?;
-            Ok(UsageCell { at, usage, clusters: row.try_get_by_index(columns.start)? })
+            Ok(UsageCell { at, usage, clusters: row.get(columns.start)? })
         };
-        self.read_executor().query_all_raw(statement).await?.iter().map(decode).collect()
+        Ok(self.read_executor().read_rows(statement, decode).await?)
     }
 
     /// Returns the same by function: each prefix of a cell is a cell of its own.
@@ -218,7 +219,7 @@ impl AccountStore {
             group_by_prefix(select, self.backend(), table, grouping).limit(limit).build(self.backend())
         };
         let decode = |row: &QueryResult| {
-            let at = CellKey::decode(row, &mut (0..))?;
+            let at = CellKey::decode(&Row::Sqlx(row), &mut (0..))?;
             Ok(FunctionCell { at, usage: FunctionUsage::from_query_result(row, "")? })
         };
         self.read_executor().query_all_raw(statement).await?.iter().map(decode).collect()

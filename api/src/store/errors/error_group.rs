@@ -30,6 +30,7 @@ use crate::{
             composite_in::IsOneOf,
             error::StoreError,
             page::{Key, KeyPart, Page, PageRequest, Sort},
+            read_rows::ReadSelect,
             row_encryption::AssociatedData,
             scoped::AccountStore,
             search::scan_page,
@@ -149,7 +150,7 @@ impl AccountStore {
         let select = self.select_in_range::<Entity>(Column::LastSeenAt, filter.seen_in);
         let select = select.filter(self.error_groups(&with_any_status));
         let select = select.filter(Column::Id.is_one_of(ids.iter().copied()));
-        let rows = select.order_by_asc(Column::ChangedAt).all(&self.read_executor()).await?;
+        let rows = select.order_by_asc(Column::ChangedAt).read_models(&self.read_executor()).await?;
         let has_status = |row: &Model| {
             let status = ErrorStatus::derive(row.status, row.resolved_until, row.last_seen_at);
             filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&status))
@@ -188,7 +189,7 @@ impl AccountStore {
         Ok(self
             .select::<Entity>()
             .filter(Column::Id.is_one_of(ids.iter().copied()))
-            .all(&self.read_executor())
+            .read_models(&self.read_executor())
             .await?)
     }
 
@@ -210,8 +211,7 @@ impl AccountStore {
             .column_as(clusters, "clusters")
             .filter(error_occurrence::Column::GroupId.is_one_of(ids.iter().copied()))
             .group_by(error_occurrence::Column::GroupId)
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let counts = rows.into_iter();
         Ok(counts
@@ -244,8 +244,7 @@ impl AccountStore {
             // The second column of the selection: a repeated expression would bind its values a second time
             // and count as another one.
             .group_by(Expr::cust("2"))
-            .into_tuple()
-            .all(&self.read_executor())
+            .read_tuples(&self.read_executor())
             .await?;
         let mut trends: HashMap<ErrorGroupId, BTreeMap<i64, i64>> = HashMap::new();
         for (group, number, occurrences) in rows {

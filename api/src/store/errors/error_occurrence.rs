@@ -32,6 +32,7 @@ use crate::{
             error::StoreError,
             multi_list,
             page::{self, Columns, Key, KeyPart, Page, PageRequest, Slice, Sort},
+            read_rows::ReadSelect,
             row_encryption::AssociatedData,
             scoped::AccountStore,
             search::scan_page,
@@ -327,8 +328,7 @@ impl AccountStore {
                 .filter(Column::ClusterId.is_one_of(clusters))
                 .filter(lies_in(Column::OccurredAt, at))
                 .group_by(Column::ClusterId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let with_parent = |(cluster, count)| (ErrorParent::Cluster(cluster, at), count);
             counts.extend(rows.into_iter().map(with_parent));
@@ -343,8 +343,7 @@ impl AccountStore {
                 .filter(one_of(Column::ClusterId, Column::ComputationId, &computations))
                 .group_by(Column::ClusterId)
                 .group_by(Column::ComputationId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             counts.extend(rows.into_iter().map(|(cluster, computation, count)| {
                 (ErrorParent::Computation(cluster, computation), count)

@@ -24,7 +24,10 @@ use crate::{
     },
     store::{
         clusters::cluster_owner::ChangeOutcome,
-        core::{change_feed::next_change, composite_in::IsOneOf, error::StoreError, scoped::AccountStore},
+        core::{
+            change_feed::next_change, composite_in::IsOneOf, error::StoreError, read_rows::ReadSelect,
+            scoped::AccountStore,
+        },
     },
 };
 
@@ -158,8 +161,7 @@ impl AccountStore {
             .column(Column::Id)
             .filter(Column::Id.is_one_of(groups.iter().copied()))
             .filter(Expr::exists(clusters_of_user.into_query()));
-        let groups_of_user: Vec<ErrorGroupId> =
-            groups_of_user.into_tuple().all(&self.read_executor()).await?;
+        let groups_of_user: Vec<ErrorGroupId> = groups_of_user.read_column(&self.read_executor()).await?;
         Ok(groups_of_user.into_iter().collect())
     }
 
@@ -187,7 +189,7 @@ impl AccountStore {
             .filter(occurrence(OccurredAt).gt(Expr::col((Entity, Column::ResolvedUntil))))
             .group_by(GroupId);
         QuerySelect::query(&mut select).inner_join(Entity, is_in_group);
-        let rows: Vec<(ErrorGroupId, Timestamp)> = select.into_tuple().all(&self.read_executor()).await?;
+        let rows: Vec<(ErrorGroupId, Timestamp)> = select.read_tuples(&self.read_executor()).await?;
         Ok(rows.into_iter().collect())
     }
 }

@@ -28,6 +28,7 @@ use crate::{
             error::StoreError,
             multi_list,
             page::{self, Key, Page, PageRequest, RANK, Slice, Sort},
+            read_rows::ReadSelect,
             scoped::AccountStore,
             search::{BoundedScan, ROWS_PER_SEARCH, numbered, page_order},
             upsert::keep_existing_row,
@@ -301,8 +302,7 @@ impl AccountStore {
                 .filter(Column::ClusterId.is_one_of(parents.iter().map(|parent| parent.cluster)))
                 .filter(topic_condition(topics.as_deref()))
                 .group_by(Column::ClusterId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let parent = |cluster| EventParent { cluster, at, topics: topics.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));

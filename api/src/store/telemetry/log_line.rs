@@ -23,6 +23,7 @@ use crate::{
             error::StoreError,
             multi_list,
             page::{self, End, Key, Page, PageRequest, Sort},
+            read_rows::ReadSelect,
             row_encryption::AssociatedData,
             scoped::AccountStore,
             search::scan_page,
@@ -288,8 +289,7 @@ impl AccountStore {
                 .filter(Column::ClusterId.is_one_of(parents.iter().map(|parent| parent.cluster)))
                 .filter(filter.condition())
                 .group_by(Column::ClusterId)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let parent = |cluster| LogParent { cluster, at, filter: filter.clone() };
             counts.extend(rows.into_iter().map(|(cluster, count)| (parent(cluster), count)));

@@ -22,8 +22,8 @@ use crate::{
         series::{Buckets, Window},
     },
     store::core::{
-        chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, scoped::AccountStore,
-        upsert::replace,
+        chunk_ranges::ChunkRanges, composite_in::IsOneOf, error::StoreError, read_rows::ReadSelect,
+        scoped::AccountStore, upsert::replace,
     },
 };
 
@@ -125,8 +125,7 @@ impl AccountStore {
                 .order_by_asc(ClusterId)
                 .order_by_asc(StartedAt)
                 .limit(MAX_CHUNKS)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let chunk = |(cluster, start, data)| (SeriesParent::Cluster(cluster), start, data);
             Ok(rows.into_iter().map(chunk).collect())
@@ -152,8 +151,7 @@ impl AccountStore {
                 .order_by_asc(WorkerId)
                 .order_by_asc(StartedAt)
                 .limit(MAX_CHUNKS)
-                .into_tuple()
-                .all(&self.read_executor())
+                .read_tuples(&self.read_executor())
                 .await?;
             let chunk = |(cluster, worker, start, data)| (SeriesParent::Worker(cluster, worker), start, data);
             Ok(rows.into_iter().map(chunk).collect())
