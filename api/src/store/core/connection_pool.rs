@@ -25,7 +25,7 @@ use tracing::Instrument;
 use super::{
     composite_in::compares_constants,
     connections_at_hand::{Claim, ConnectionsAtHand},
-    read_rows::ReadRows,
+    read_rows::{ReadRows, read_by_sqlx},
     short_reads::{ShortReads, use_budget},
     stale_connections::ConnectionEpoch,
     statement_time,
@@ -82,9 +82,11 @@ impl ConnectionPool {
 
     /// Closes all connections once their current statements have ended.
     pub(crate) async fn close(&self) {
+        if let Some(short_reads) = &self.short_reads {
+            short_reads.close();
+        }
         // `join!` polls `close` first, which marks the pool as closed. From then on, no connection is put at
         // hand. A failure to close needs no handling, because the process is about to end.
-        self.short_reads.iter().for_each(|short_reads| short_reads.close());
         let close = self.sea_orm.close_by_ref();
         let return_all = async {
             match &self.at_hand {
@@ -230,8 +232,7 @@ impl ReadRows for ConnectionPool {
             // The request pays for the attempt as well.
             statement_time::add_time(elapsed);
         }
-        let rows = self.query_all_raw(statement).await?;
-        rows.iter().map(|row| decode(&Row::Sqlx(row))).collect()
+        read_by_sqlx(self, statement, decode).await
     }
 }
 

@@ -15,39 +15,25 @@ pub(crate) trait ReadRows: ConnectionTrait {
         statement: Statement,
         decode: impl Fn(&Row<'_>) -> Result<T, DbErr> + Send + Sync,
     ) -> impl Future<Output = Result<Vec<T>, DbErr>> + Send {
-        async move {
-            let rows = self.query_all_raw(statement).await?;
-            rows.iter().map(|row| decode(&Row::Sqlx(row))).collect()
-        }
+        read_by_sqlx(self, statement, decode)
     }
 }
 
 impl ReadRows for DatabaseTransaction {}
 
-/// A statement that selects rows of one table.
-pub(crate) trait ReadSelect<E: EntityTrait>: Sized {
-    /// Reads whole rows of the table.
-    fn read_models(
-        self,
-        connection: &impl ReadRows,
-    ) -> impl Future<Output = Result<Vec<E::Model>, DbErr>> + Send
-    where
-        E::Model: DecodeByIndex;
-
-    /// Reads the selected columns of each row as a tuple.
-    fn read_tuples<T: ColumnTuple>(
-        self,
-        connection: &impl ReadRows,
-    ) -> impl Future<Output = Result<Vec<T>, DbErr>> + Send;
-
-    /// Reads the selected column of each row.
-    fn read_column<T: TryGetable + ValueType + Send>(
-        self,
-        connection: &impl ReadRows,
-    ) -> impl Future<Output = Result<Vec<T>, DbErr>> + Send;
+/// Runs a statement by sqlx and decodes its rows.
+pub(super) async fn read_by_sqlx<T>(
+    connection: &(impl ConnectionTrait + ?Sized),
+    statement: Statement,
+    decode: impl Fn(&Row<'_>) -> Result<T, DbErr>,
+) -> Result<Vec<T>, DbErr> {
+    let rows = connection.query_all_raw(statement).await?;
+    rows.iter().map(|row| decode(&Row::Sqlx(row))).collect()
 }
 
-impl<E: EntityTrait> ReadSelect<E> for Select<E> {
+/// A statement that selects rows of one table.
+pub(crate) trait ReadSelect<E: EntityTrait>: QueryTrait + Sized {
+    /// Reads whole rows of the table.
     fn read_models(
         self,
         connection: &impl ReadRows,
@@ -58,6 +44,7 @@ impl<E: EntityTrait> ReadSelect<E> for Select<E> {
         connection.read_rows(self.build(connection.get_database_backend()), DecodeByIndex::by_position)
     }
 
+    /// Reads the selected columns of each row as a tuple.
     fn read_tuples<T: ColumnTuple>(
         self,
         connection: &impl ReadRows,
@@ -65,6 +52,7 @@ impl<E: EntityTrait> ReadSelect<E> for Select<E> {
         connection.read_rows(self.build(connection.get_database_backend()), T::decode)
     }
 
+    /// Reads the selected column of each row.
     fn read_column<T: TryGetable + ValueType + Send>(
         self,
         connection: &impl ReadRows,
@@ -72,6 +60,8 @@ impl<E: EntityTrait> ReadSelect<E> for Select<E> {
         connection.read_rows(self.build(connection.get_database_backend()), |row| row.get(0))
     }
 }
+
+impl<E: EntityTrait> ReadSelect<E> for Select<E> {}
 
 /// The columns of a row as a tuple, in the order in which they are selected.
 pub(crate) trait ColumnTuple: Sized + Send {
