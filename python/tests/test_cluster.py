@@ -393,14 +393,15 @@ def test_a_hung_server_disturbs_nothing(hung, cluster, client, caplog, monkeypat
     wait_until(lambda: hung.connections)
     assert client.submit(sum, client.map(inc, range(200))).result() == sum(range(1, 201))
     plugin = cluster.scheduler.plugins["galvo"]
-    assert plugin._delivery is not None  # still waiting for its response
+    # A report still waits for its response: the first one, or on a slow machine a later one.
+    wait_until(lambda: plugin._delivery is not None)
     assert errors_in(caplog) == []
     client.close()
     began = time.monotonic()
     cluster.close()
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 4.5  # a periodic report takes 5 s until it is given up
     assert plugin._delivery is None
-    assert len(hung.connections) == 2  # the periodic report, and the final one
+    assert len(hung.connections) >= 2  # the periodic report, and the final one
     # A worker whose heartbeat meets the end of its scheduler logs that, with any server.
     heartbeat = "Failed to communicate with scheduler during heartbeat."
     assert [text for text in errors_in(caplog) if text != heartbeat] == []
@@ -686,8 +687,10 @@ def flaky(x):
 def test_what_is_told_of_retries_spans_code_and_use(configured):
     ATTEMPTS.clear()
     frames = {"distributed.diagnostics.computations.nframes": 2}
+    begun = time.monotonic()
     with dask.config.set(frames), local_cluster() as cluster, Client(cluster) as client:
         galvo.register(client)
+        seconds_before = time.monotonic() - begun
         future = client.submit(flaky, 1, retries=5)  # held, so that its group is kept
         assert future.result() == 1
         failing = client.submit(flaky, 2, retries=1)
@@ -717,6 +720,8 @@ def test_what_is_told_of_retries_spans_code_and_use(configured):
         assert sum(hour[name] for hour in hours) == totals[total]
     seconds = sum(hour["thread_seconds"] for hour in hours)
     assert abs(seconds - totals["thread_seconds"]) < 0.2
-    assert abs(sum(hour["worker_seconds"] for hour in hours) * threads - seconds) < 2.0
+    # Dask keeps the numbers of threads from before the plugin, and no numbers of workers.
+    before = seconds - sum(hour["worker_seconds"] for hour in hours) * threads
+    assert -0.2 < before < threads * seconds_before + 0.2
     receipt = final(configured)["receipt"]
     assert receipt["user_errors"]["sent"] == 1 and receipt["code"]["sent"] >= 1

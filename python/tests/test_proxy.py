@@ -277,9 +277,13 @@ def test_a_program_that_ends_without_closing_its_cluster(proxy, galvo, monkeypat
 
 
 def test_a_silent_proxy_does_not_hold_up_a_program_that_ends(hung, galvo, monkeypatch):
+    def seconds():
+        begun = time.monotonic()
+        arguments = [sys.executable, "-W", "ignore", "-c", SCRIPT, galvo.address, TOKEN]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return time.monotonic() - begun
+
+    without_a_proxy = seconds()
     monkeypatch.setenv("HTTP_PROXY", hung.address)
-    begun = time.monotonic()
-    arguments = [sys.executable, "-W", "ignore", "-c", SCRIPT, galvo.address, TOKEN]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert time.monotonic() - begun < 30
+    assert seconds() < 2 * without_a_proxy + 20

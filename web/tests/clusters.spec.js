@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { violations } from "./axe.js";
 import { askServer, collectComplaints, copiedLink, later, openBrowser, settled, signIn } from "./browser.js";
 import { serve } from "./serve.js";
@@ -79,15 +80,27 @@ describe("the list of clusters", () => {
   });
 
   it("counts the states as the server does, and they add up to all", async () => {
-    const tabs = await page.$$eval("[role=radiogroup][aria-label=State] [role=radio]", (radios) =>
-      radios.map((radio) => [radio.firstChild.textContent, Number(radio.querySelector("span").textContent)]),
-    );
-    const shown = Object.fromEntries(tabs);
-    const { viewer } = await graphql(
-      `{ viewer { account { all: clusters { totalCount } closed: clusters(filter: { states: [CLOSED] }) { totalCount } } } }`,
-    );
-    assert.equal(shown.All, viewer.account.all.totalCount);
-    assert.equal(shown.Closed, viewer.account.closed.totalCount);
+    const shownByTabs = async () =>
+      Object.fromEntries(
+        await page.$$eval("[role=radiogroup][aria-label=State] [role=radio]", (radios) =>
+          radios.map((radio) => [radio.firstChild.textContent, Number(radio.querySelector("span")?.textContent)]),
+        ),
+      );
+    const answered = async () => {
+      const { viewer } = await graphql(
+        `{ viewer { account { all: clusters { totalCount } closed: clusters(filter: { states: [CLOSED] }) { totalCount } } } }`,
+      );
+      return [viewer.account.all.totalCount, viewer.account.closed.totalCount];
+    };
+    // Clusters of other tests start and end meanwhile, and the page follows.
+    let shown;
+    let answer;
+    const deadline = Date.now() + 60_000;
+    do {
+      await page.waitForTimeout(200);
+      [answer, shown] = [await answered(), await shownByTabs()];
+    } while (!isDeepStrictEqual([shown.All, shown.Closed], answer) && Date.now() < deadline);
+    assert.deepEqual([shown.All, shown.Closed], answer);
     const { All, ...parts } = shown;
     assert.equal(
       Object.values(parts).reduce((sum, count) => sum + count, 0),
