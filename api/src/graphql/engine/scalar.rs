@@ -82,6 +82,11 @@ impl Date {
     pub(crate) fn number(self) -> i64 {
         (self.0 - NaiveDate::default()).num_days()
     }
+
+    /// Returns the day as a date from 1970-01-01 to 9999-12-31.
+    pub(crate) fn naive_date(self) -> NaiveDate {
+        self.0
+    }
 }
 
 impl fmt::Display for Date {
