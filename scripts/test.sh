@@ -139,11 +139,15 @@ export PYTEST_TIMEOUT=600
 unit_limits=(env PYTEST_TIMEOUT=120 timeout --kill-after 10 40m)
 
 # These tests mostly wait, and need only an interpreter. The end-to-end tests run the package on the third
-# Python.
+# Python. One Python after the other, because many of the tests give a cluster only seconds.
+previous=
 for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_OTHER"; do
+  # shellcheck disable=SC2016  # expanded by the inner shell
   beside "Python tests, $("$python" -c 'import distributed, sys
 print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
+    bash -c 'while [[ -n $0 ]] && kill -0 "$0" 2>/dev/null; do sleep 1; done; exec "$@"' "$previous" \
     "${unit_limits[@]}" "$python" -m pytest --color=no -rfEs --durations=20 --durations-min=1 python/tests
+  previous=${beside_pids[-1]}
 done
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast --lib --bins --tests -- "${times[@]}"
