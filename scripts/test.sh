@@ -21,6 +21,52 @@ background packages bash -euc '
   scripts/empty-root.sh true || true
 ' "$workdir/exports"
 packages=$!
+
+# beside NAME COMMAND...: starts a runner in the background; `catch_up` waits for it.
+beside() {
+  background "$@"
+  beside_names+=("$1")
+  beside_pids+=("$!")
+}
+
+# catch_up: runs a step for each background runner, in the order of their starts, as if it ran now.
+beside_names=() beside_pids=()
+catch_up() {
+  local i ended
+  for i in "${!beside_names[@]}"; do
+    # Only this shell can wait for it, and runners are in other shells.
+    wait "${beside_pids[i]}" && ended=0 || ended=$?
+    step "${beside_names[i]}" runner replay "$workdir/${beside_names[i]}.log"
+    rm "$workdir/${beside_names[i]}.log"
+  done
+  beside_names=() beside_pids=()
+}
+replay() {
+  cat "$1"
+  return "$ended"
+}
+
+# A test that hangs fails by itself and says where, instead of using up the time of all others. A runner that does not
+# end after its tests is ended.
+export PYTEST_TIMEOUT=600
+unit_limits=(env PYTEST_TIMEOUT=120 timeout --kill-after 10 40m)
+
+# The tests of the Python package need only an interpreter, and mostly wait. They begin as soon as the environments are
+# there, one Python after the other: many tests give a cluster only seconds. The end-to-end tests run the package on the
+# third Python.
+previous=$packages
+for python in "OLDEST the oldest Python and Dask" "OTHER the newest Dask on another Python"; do
+  # shellcheck disable=SC2016  # expanded by the inner shell
+  beside "Python tests, ${python#* }" bash -euc '
+    while kill -0 "$1" 2>/dev/null; do sleep 1; done
+    source "$2"
+    python=$3
+    shift 3
+    exec "$@" "${!python}" -m pytest --color=no -rfEs --durations=20 --durations-min=1 python/tests
+  ' - "$previous" "$workdir/exports" "GALVO_TEST_PYTHON_${python%% *}" "${unit_limits[@]}"
+  previous=${beside_pids[-1]}
+done
+
 # The server's program embeds the dashboard.
 step "the dashboard's build" build_dashboard
 say "building the workspace"
@@ -94,30 +140,6 @@ runner() {
   ((status == 0 && failed == 0))
 }
 
-# beside NAME COMMAND...: starts a runner in the background; `catch_up` waits for it.
-beside() {
-  background "$@"
-  beside_names+=("$1")
-  beside_pids+=("$!")
-}
-
-# catch_up: runs a step for each background runner, in the order of their starts, as if it ran now.
-beside_names=() beside_pids=()
-catch_up() {
-  local i ended
-  for i in "${!beside_names[@]}"; do
-    # Only this shell can wait for it, and runners are in other shells.
-    wait "${beside_pids[i]}" && ended=0 || ended=$?
-    step "${beside_names[i]}" runner replay "$workdir/${beside_names[i]}.log"
-    rm "$workdir/${beside_names[i]}.log"
-  done
-  beside_names=() beside_pids=()
-}
-replay() {
-  cat "$1"
-  return "$ended"
-}
-
 # The checks of the dashboard that need no server.
 dashboard() {
   (cd web && npm test --silent && npm run --silent size)
@@ -133,22 +155,6 @@ host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=env RUSTC_BOOTSTRAP=1"
 times=(-Z unstable-options --report-time)
 
-# A test that hangs fails by itself and says where, instead of using up the time of all others. A runner that does not
-# end after its tests is ended.
-export PYTEST_TIMEOUT=600
-unit_limits=(env PYTEST_TIMEOUT=120 timeout --kill-after 10 40m)
-
-# These tests mostly wait, and need only an interpreter. The end-to-end tests run the package on the third
-# Python. One Python after the other, because many of the tests give a cluster only seconds.
-previous=
-for python in "$GALVO_TEST_PYTHON_OLDEST" "$GALVO_TEST_PYTHON_OTHER"; do
-  # shellcheck disable=SC2016  # expanded by the inner shell
-  beside "Python tests, $("$python" -c 'import distributed, sys
-print("Python", sys.version.split()[0], "and Dask", distributed.__version__)')" \
-    bash -c 'while [[ -n $0 ]] && kill -0 "$0" 2>/dev/null; do sleep 1; done; exec "$@"' "$previous" \
-    "${unit_limits[@]}" "$python" -m pytest --color=no -rfEs --durations=20 --durations-min=1 python/tests
-  previous=${beside_pids[-1]}
-done
 step "Rust tests, on SQLite" \
   runner env -u GALVO_TEST_DATABASE_URL cargo test --workspace --no-fail-fast --lib --bins --tests -- "${times[@]}"
 step "tests of the documentation" runner cargo test --workspace --doc
