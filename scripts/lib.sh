@@ -205,6 +205,7 @@ python_env() {
 
 # use_node [VERSION]: puts Node.js and npm on PATH: those of the system, or if they are missing or older than the version,
 # those of a Python package. Without a version, they have to build the dashboard.
+# shellcheck disable=SC2120  # bench.sh passes a version
 use_node() {
   if node_is_at_least "${1:-$DASHBOARD_NODE}"; then return; fi
   local interpreter python package
@@ -224,6 +225,7 @@ use_node() {
 }
 
 # need_node: the same, and fails if there is none.
+# shellcheck disable=SC2119  # the version is optional
 need_node() { use_node || fail "there is no Node.js 20.19 or newer, and none can be installed from a Python package"; }
 
 # The oldest version that builds the dashboard.
@@ -286,6 +288,7 @@ build_dashboard() {
 
 # Builds the dashboard if this machine can, and otherwise says how the program gets one.
 try_to_build_dashboard() {
+  # shellcheck disable=SC2119  # the version is optional
   if use_node; then
     build_dashboard
   else
