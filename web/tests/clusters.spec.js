@@ -83,7 +83,10 @@ describe("the list of clusters", () => {
     const shownByTabs = async () =>
       Object.fromEntries(
         await page.$$eval("[role=radiogroup][aria-label=State] [role=radio]", (radios) =>
-          radios.map((radio) => [radio.firstChild.textContent, Number(radio.querySelector("span")?.textContent)]),
+          radios.map((radio) => [
+            radio.firstChild.textContent,
+            Number(radio.querySelector("span")?.textContent),
+          ]),
         ),
       );
     const answered = async () => {
