@@ -25,6 +25,7 @@ mod coiled_list;
 mod coiled_view;
 mod command_line;
 mod comparison;
+mod compiled;
 mod compression;
 mod convergence;
 mod cost;

@@ -5,7 +5,7 @@
 //! the content of that report, because only the response can carry it. So a cluster with new work
 //! continues to run, whatever earlier responses ordered.
 
-use entity::{cluster, cluster_control, idle_policy::Mode};
+use entity::{Timestamp, cluster, cluster_control, idle_policy::Mode};
 
 use super::{idle_policy::IdlePolicy, tag::Tag};
 
@@ -75,7 +75,7 @@ impl IdleFacts {
         control: Option<&cluster_control::Model>,
         is_exempt: bool,
     ) -> Self {
-        let milliseconds = |time: entity::Timestamp| time.timestamp_millis();
+        let milliseconds = |time: Timestamp| time.timestamp_millis();
         let kept = control.and_then(|control| control.kept_at.zip(control.kept_until));
         let warned =
             control.filter(|control| control.warned_idle_since == row.idle_since).and_then(|c| c.warned_at);
@@ -105,9 +105,19 @@ impl IdleFacts {
 /// if the cluster had work.
 #[must_use]
 pub fn idle_ms(row: &cluster::Model) -> Option<i64> {
-    let since = row.idle_since?.timestamp_millis();
+    idle_ms_of(row.idle_since, row.closed_at, row.reported_at)
+}
+
+/// The same as [`idle_ms`], from the columns of the cluster's row.
+#[must_use]
+pub fn idle_ms_of(
+    idle_since: Option<Timestamp>,
+    closed_at: Option<Timestamp>,
+    reported_at: Timestamp,
+) -> Option<i64> {
+    let since = idle_since?.timestamp_millis();
     // The last report can be that of the cluster's close.
-    let until = row.closed_at.map_or(row.reported_at.0, |closed_at| closed_at.0.max(row.reported_at.0));
+    let until = closed_at.map_or(reported_at.0, |closed_at| closed_at.0.max(reported_at.0));
     Some((until.timestamp_millis() - since).max(0))
 }
 

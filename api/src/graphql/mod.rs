@@ -7,6 +7,7 @@ mod accounts;
 mod alerts;
 mod analysis;
 mod clusters;
+mod compiled;
 mod computations;
 mod costs;
 mod engine;
@@ -27,6 +28,7 @@ pub use engine::rate_limit::RateLimit;
 pub use schema::{ExecutionContext, Schema};
 
 pub(crate) use clusters::cluster_list::parse_time_range;
+pub(crate) use compiled::CompiledRead;
 pub(crate) use engine::connection::{
     DEFAULT_PAGE_SIZE, LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE, parse_page_limit,
 };

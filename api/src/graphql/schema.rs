@@ -24,6 +24,7 @@ use crate::{
         base_path::BasePath,
         permission::Denial,
     },
+    guard::Template,
     store::{AccountStore, Store, StoreError, UserStore},
 };
 
@@ -103,6 +104,22 @@ impl Schema {
     /// Returns the schema that documents are validated against.
     pub(crate) fn validation_schema() -> &'static Valid<apollo_compiler::Schema> {
         &VALIDATION_SCHEMA
+    }
+
+    /// Executes a checked operation with the permissions of its viewer, in its compiled form if it has one.
+    pub(crate) async fn execute_template(
+        &self,
+        template: Template,
+        execution: ExecutionContext,
+        store: &Store,
+    ) -> Response {
+        if let Some((compiled, variables)) = template.compiled() {
+            let account = store.for_viewer(&execution.viewer);
+            if let Some(response) = Box::pin(compiled.run(&account, variables)).await {
+                return response;
+            }
+        }
+        Box::pin(self.execute(template.into_request(), execution, store)).await
     }
 
     /// Executes a request with the permissions of its viewer. It does not validate the document; the

@@ -51,7 +51,7 @@ pub(crate) use self::{
 };
 use crate::{
     blocking_work::run_blocking,
-    graphql::{HasOverlappingFields, Schema},
+    graphql::{CompiledRead, HasOverlappingFields, Schema},
 };
 
 /// The size in bytes up to which a document is read on the thread that serves requests. Larger ones take
@@ -75,7 +75,8 @@ struct CheckedDocument {
     document: Valid<ExecutableDocument>,
     operation: Node<Operation>,
     line_index: LineIndex,
-    executable: types::ExecutableDocument,
+    executable: Arc<types::ExecutableDocument>,
+    compiled: Option<Arc<CompiledRead>>,
     overlapping_fields: HasOverlappingFields,
     /// The variable of a subscription that holds only its cursor.
     cursor: Option<String>,
@@ -114,7 +115,9 @@ impl Price {
 /// The selected operation with the document's fragments, and the coerced variables.
 #[derive(Clone)]
 pub(crate) struct Template {
-    executable: types::ExecutableDocument,
+    executable: Arc<types::ExecutableDocument>,
+    /// The compiled form. None if the executor has to resolve the operation.
+    compiled: Option<Arc<CompiledRead>>,
     variables: Variables,
     overlapping_fields: HasOverlappingFields,
 }
@@ -132,11 +135,17 @@ pub(crate) enum Kind {
 }
 
 impl Template {
+    /// Returns the compiled form and the coerced variables. `None` if the executor has to resolve the
+    /// operation.
+    pub(crate) fn compiled(&self) -> Option<(&CompiledRead, &Variables)> {
+        Some((self.compiled.as_deref()?, &self.variables))
+    }
+
     /// Returns the request for the executor.
     pub(crate) fn into_request(self) -> Request {
-        let Self { executable, variables, overlapping_fields } = self;
+        let Self { executable, compiled: _, variables, overlapping_fields } = self;
         let mut request = Request::new("").variables(variables).data(overlapping_fields);
-        request.set_parsed_query(executable);
+        request.set_parsed_query(Arc::unwrap_or_clone(executable));
         request
     }
 }
@@ -240,6 +249,7 @@ impl Inner {
         let executable = convert::convert_document(&document, &operation, &line_index, &[]);
         let overlapping_fields =
             HasOverlappingFields(field_overlap::has_overlapping_fields(&document, &operation));
+        let compiled = if overlapping_fields.0 { None } else { CompiledRead::compile(&executable) };
         let cursor = subscription_key::cursor_variable(&operation, &mentions);
         let is_personal = subscription_rules::is_personal(&document, &operation);
         Ok(CheckedDocument {
@@ -247,7 +257,8 @@ impl Inner {
             document,
             operation,
             line_index,
-            executable,
+            executable: Arc::new(executable),
+            compiled: compiled.map(Arc::new),
             overlapping_fields,
             cursor,
             is_personal,
@@ -266,6 +277,7 @@ impl Inner {
             operation,
             line_index,
             executable,
+            compiled,
             overlapping_fields,
             cursor,
             is_personal,
@@ -290,9 +302,9 @@ impl Inner {
         let absent_variables: Vec<&str> =
             names.filter(|name| !coerced_variables.contains_key(*name)).collect();
         let executable = if absent_variables.is_empty() {
-            executable.clone()
+            Arc::clone(executable)
         } else {
-            convert::convert_document(document, operation, line_index, &absent_variables)
+            Arc::new(convert::convert_document(document, operation, line_index, &absent_variables))
         };
         let mut variables = Variables::default();
         variables.extend(
@@ -300,7 +312,8 @@ impl Inner {
                 .iter()
                 .map(|(name, value)| (Name::new(name.as_str()), convert::convert_json(value))),
         );
-        let template = Template { executable, variables, overlapping_fields: *overlapping_fields };
+        let (compiled, overlapping_fields) = (compiled.clone(), *overlapping_fields);
+        let template = Template { executable, compiled, variables, overlapping_fields };
         Ok((CheckedRequest { template, kind, price, is_personal: *is_personal }, coerced_variables))
     }
 

@@ -51,6 +51,7 @@ pub use clusters::cluster_filter::{ClusterFilter, ClusterTotals, PackageFilter, 
 pub use clusters::cluster_order::{ClusterSort, ClusterSortBy};
 pub use clusters::cluster_owner::{ChangeOutcome, HandOverOutcome};
 pub use clusters::cluster_removal::{ClusterRemovalStep, DueRemoval};
+pub(crate) use clusters::cluster_rows::ClusterPageStatement;
 pub use clusters::cluster_tag::TagFilter;
 pub use clusters::cross_cluster::TimeRange;
 pub use clusters::environment::EnvironmentUse;

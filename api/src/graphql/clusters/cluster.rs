@@ -9,12 +9,11 @@ use entity::{
 
 use super::{
     client::Client,
+    cluster_fields::ClusterFields,
     cluster_list::TimeRange,
     cluster_note::ClusterNotes,
     cluster_snapshot::ClusterSnapshot,
-    cluster_state::{ClusterState, DesiredState},
     cluster_tag::{self, Tag},
-    cluster_totals::ClusterTotals,
     dropped_items::DroppedItems,
     environment::{Environment, PackageMismatch, load_mismatches},
     facet::EventListFields,
@@ -23,7 +22,7 @@ use super::{
     worker::Worker,
 };
 use crate::{
-    domain::{idle_verdict::idle_ms, life_cycle},
+    domain::life_cycle,
     graphql::{
         access::{permission::ClusterPermissions, user::User},
         accounts::{account::Account, data_policy::PrivacyReceipt},
@@ -47,7 +46,6 @@ use crate::{
             error::{ApiError, NullOnError},
             id::GlobalId,
             projection::{Inline, InlineList, inline_fields},
-            scalar::BigInt,
             scope::AccountScope,
         },
         errors::error_occurrence::ErrorOccurrence,
@@ -99,6 +97,11 @@ impl Cluster {
         Self::parse_id_or_number(scope, id).ok_or(ApiError::unknown(argument, "cluster"))
     }
 
+    /// Returns the global identifier, as the resolver of the interface `Node` requires it.
+    pub(crate) async fn id(&self, context: &Context<'_>) -> async_graphql::Result<ID> {
+        ClusterFields(&self.row).id(context).await
+    }
+
     /// Returns the cluster that a row of this account refers to.
     pub(crate) async fn load_existing(scope: &AccountScope, id: ClusterId) -> Result<Self, ApiError> {
         Self::find(scope, id).await?.ok_or(ApiError::NotFound("cluster"))
@@ -108,36 +111,10 @@ impl Cluster {
 /// A Dask cluster: everything that one scheduler process did, while it runs and after it ended.
 #[Object]
 impl Cluster {
-    /// The global identifier.
-    pub(crate) async fn id(&self) -> ID {
-        GlobalId::Cluster(self.row.account_id, self.row.id).into()
-    }
-
-    /// The number, which identifies the cluster in the account. Numbers count up from 1 in the order of first
-    /// reports. URLs, the command line and the `coiled` client use them.
-    async fn number(&self) -> BigInt {
-        BigInt(self.row.id.0)
-    }
-
-    /// Dask's own identifier of the scheduler process.
-    async fn scheduler_id(&self) -> &str {
-        &self.row.scheduler_id
-    }
-
-    /// The name that the cluster manager gave the cluster. Null if no cluster manager named it, for example
-    /// for a scheduler that was started by hand.
-    async fn name(&self) -> Option<&str> {
-        self.row.name.as_deref()
-    }
-
-    /// The address on which the scheduler listens. Null if it was not reported.
-    async fn address(&self) -> Option<&str> {
-        self.row.address.as_deref()
-    }
-
-    /// The URL of Dask's own dashboard, reachable while the cluster runs. Null if it was not reported.
-    async fn dashboard_url(&self) -> Option<&str> {
-        self.row.dashboard_url.as_deref()
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn row_fields(&self) -> ClusterFields<'_> {
+        ClusterFields(&self.row)
     }
 
     /// The account of the cluster.
@@ -152,58 +129,6 @@ impl Cluster {
             Some(user) => User::find(&self.scope, user).await,
             None => Ok(None),
         }
-    }
-
-    /// The state of the cluster, as of its last report.
-    async fn state(&self) -> ClusterState {
-        life_cycle::State::from(&self.row).into()
-    }
-
-    /// The state that the account wants the cluster to be in. The scheduler receives it with the
-    /// response to its next report.
-    async fn desired_state(&self) -> DesiredState {
-        self.row.desired_state.into()
-    }
-
-    /// The time at which the scheduler process started, by its own clock.
-    async fn started_at(&self) -> DateTime<Utc> {
-        self.row.started_at.0
-    }
-
-    /// The time at which the cluster closed or, if it is `LOST`, of its last report, by its own clock.
-    /// Null while it reports.
-    async fn ended_at(&self) -> Option<DateTime<Utc>> {
-        let lost = (self.row.status == Status::Lost).then_some(self.row.reported_at);
-        self.row.closed_at.or(lost).map(|time| time.0)
-    }
-
-    /// The duration from the start of the cluster until it closed, or until its last report, by its own
-    /// clock, in seconds.
-    #[expect(clippy::cast_precision_loss, reason = "a number of milliseconds is exact for centuries")]
-    async fn duration_seconds(&self) -> f64 {
-        self.row.duration_ms as f64 / 1e3
-    }
-
-    /// The reason why the cluster closed. Null if the scheduler reported none.
-    async fn close_reason(&self) -> Option<&str> {
-        self.row.close_reason.as_deref()
-    }
-
-    /// The time of the last contact with the cluster, by the server's clock.
-    async fn last_seen_at(&self) -> DateTime<Utc> {
-        self.row.last_seen_at.0
-    }
-
-    /// The time since which the cluster has had no work, as of its last report. Null while it has work.
-    async fn idle_since(&self) -> Option<DateTime<Utc>> {
-        self.row.idle_since.map(|time| time.0)
-    }
-
-    /// The duration without work up to the last report, or until the cluster closed, by its own clock,
-    /// in seconds. 0 if it had work.
-    #[expect(clippy::cast_precision_loss, reason = "a number of milliseconds is exact for centuries")]
-    async fn idle_seconds(&self) -> f64 {
-        idle_ms(&self.row).unwrap_or(0) as f64 / 1e3
     }
 
     #[graphql(flatten)]
@@ -237,11 +162,6 @@ impl Cluster {
     /// The size of the cluster as of its last report. Null once it closed or is `LOST`.
     async fn now(&self) -> Option<Inline<ClusterSnapshot>> {
         (self.row.status == Status::Running).then(|| Inline(ClusterSnapshot::from(&self.row)))
-    }
-
-    /// The totals over the cluster's whole life.
-    async fn totals(&self) -> Inline<ClusterTotals> {
-        Inline(ClusterTotals::from(&self.row))
     }
 
     /// The number of items of each kind that the cluster's reporter discarded before sending them, because
@@ -645,9 +565,8 @@ impl Cluster {
 }
 
 inline_fields! {
-    Cluster: id, number, scheduler_id, name, address, dashboard_url, state, desired_state, started_at, ended_at,
-        duration_seconds, close_reason, last_seen_at, idle_since, idle_seconds;
-        now: Option<Inline<ClusterSnapshot>>, totals: Inline<ClusterTotals>, dropped: Inline<DroppedItems>
+    Cluster, rows row as ClusterFields:;
+        now: Option<Inline<ClusterSnapshot>>, dropped: Inline<DroppedItems>
 }
 
 impl SummaryFields for Cluster {

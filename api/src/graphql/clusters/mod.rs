@@ -2,6 +2,7 @@
 
 pub(super) mod client;
 pub(super) mod cluster;
+pub(super) mod cluster_fields;
 pub(super) mod cluster_list;
 pub(super) mod cluster_note;
 pub(super) mod cluster_owner;

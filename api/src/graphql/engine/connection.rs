@@ -128,7 +128,8 @@ impl PageArguments {
         self.request_up_to(scope.max_page.unsigned_abs().into(), sort)
     }
 
-    fn request_up_to(self, max_items: u64, sort: impl Sort) -> Result<PageRequest, ApiError> {
+    /// Returns the request for this page, which has at most `max_items` items, of a list in the order `sort`.
+    pub(crate) fn request_up_to(self, max_items: u64, sort: impl Sort) -> Result<PageRequest, ApiError> {
         let invalid = |(argument, reason)| ApiError::InvalidArgument { argument, reason };
         let limit = parse_page_limit(self.first.map(Into::into), self.last.map(Into::into), max_items);
         let limit = limit.map_err(invalid)?.unwrap_or(DEFAULT_PAGE_SIZE);

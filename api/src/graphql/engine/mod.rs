@@ -13,6 +13,7 @@ pub(super) mod projection;
 pub(super) mod rate_limit;
 pub(super) mod recent_refusals;
 pub(super) mod response;
+pub(super) mod row_fields;
 pub(super) mod scalar;
 pub(super) mod scope;
 pub(super) mod user_error;

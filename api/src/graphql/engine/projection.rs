@@ -19,6 +19,7 @@ use futures::{FutureExt, future::try_join_all};
 use super::{
     error::log_defect,
     json::{self, NeedsExecutor},
+    row_fields::Fragments,
 };
 
 /// True if the request's document selects an object field more than once under one response key. Such
@@ -96,22 +97,19 @@ impl<T: HasSelection> HasSelection for Option<T> {
 }
 
 impl SelectedField<'_, '_> {
+    /// Returns the name of the field in the schema.
+    pub(crate) fn name(&self) -> &str {
+        &self.field.node.name.node
+    }
+
     /// Returns true if the field has this name, given in snake case.
     pub(crate) fn has_name(&self, name: &str) -> bool {
-        let mut schema_letters = self.field.node.name.node.bytes();
-        let mut starts_word = false;
-        for letter in name.bytes() {
-            if letter == b'_' {
-                starts_word = true;
-                continue;
-            }
-            let expected = if starts_word { letter.to_ascii_uppercase() } else { letter };
-            if schema_letters.next() != Some(expected) {
-                return false;
-            }
-            starts_word = false;
-        }
-        schema_letters.next().is_none()
+        is_schema_name(self.name(), name)
+    }
+
+    /// Returns the selection inside this field, and the named fragments of the document.
+    pub(crate) fn selection(&self) -> (&SelectionSet, &Fragments) {
+        (&self.field.node.selection_set.node, &self.context.query_env.fragments)
     }
 
     /// Returns the projection of the fields that are selected inside this field, whose values are
@@ -121,6 +119,24 @@ impl SelectedField<'_, '_> {
         let (projection, waiting_fields) = Projection::from_selection(&sub_selection).ok()?;
         waiting_fields.is_empty().then_some(projection)
     }
+}
+
+/// Returns true if a name of the schema is this one, given in snake case.
+pub(crate) fn is_schema_name(schema_name: &str, name: &str) -> bool {
+    let mut schema_letters = schema_name.bytes();
+    let mut starts_word = false;
+    for letter in name.bytes() {
+        if letter == b'_' {
+            starts_word = true;
+            continue;
+        }
+        let expected = if starts_word { letter.to_ascii_uppercase() } else { letter };
+        if schema_letters.next() != Some(expected) {
+            return false;
+        }
+        starts_word = false;
+    }
+    schema_letters.next().is_none()
 }
 
 /// The fields that are selected on objects of one type, with the fragments expanded.
@@ -411,22 +427,34 @@ impl<T: WriteInline> HasSelection for InlineList<T> {
 
 /// Implements [`WriteInline`] for an object with resolvers, by the names of the resolvers that do not wait.
 /// Fields without sub-fields come first, with the schema's name after `as` if it differs; then object
-/// fields with their types.
+/// fields with their types. The fields of a row, declared by `row_fields!`, are named before them as
+/// `, rows member as Type`.
 macro_rules! inline_fields {
-    ($noun:ty: $($value:ident $(as $name:literal)?),* $(; $($object:ident: $object_type:ty),+)? $(,)?) => {
+    (
+        $noun:ty $(, rows $member:ident as $rows:ident)?:
+        $($value:ident $(as $name:literal)?),* $(; $($object:ident: $object_type:ty),+)? $(,)?
+    ) => {
         impl $crate::graphql::engine::projection::WriteInline for $noun {
             fn field_writer(
                 selected: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
             ) -> Option<$crate::graphql::engine::projection::FieldWriter<Self>> {
                 use futures::FutureExt as _;
-                use $crate::graphql::engine::json::{NeedsExecutor, WriteJson as _};
+                $(
+                    let row_field_writer =
+                        $crate::graphql::engine::row_fields::model_field_writer(selected, $rows::find_field);
+                    if let Some(write_field) = row_field_writer {
+                        return Some(Box::new(move |object: &Self, _, json| write_field(&object.$member, json)));
+                    }
+                )?
                 $(if selected.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
                     return Some(Box::new(|object: &Self, context: &async_graphql::Context<'_>, json| {
-                        object.$value(context).now_or_never().ok_or(NeedsExecutor)?.write_json(json)
+                        let resolved = object.$value(context).now_or_never();
+                        let value = resolved.ok_or($crate::graphql::engine::json::NeedsExecutor)?;
+                        $crate::graphql::engine::json::WriteJson::write_json(&value, json)
                     }));
                 })*
                 $($(if selected.has_name(stringify!($object)) {
-                    use $crate::graphql::engine::projection::HasSelection;
+                    use $crate::graphql::engine::{json::NeedsExecutor, projection::HasSelection};
                     let projection = selected.project_selection::<<$object_type as HasSelection>::Object>()?;
                     return Some(Box::new(move |object: &Self, context: &async_graphql::Context<'_>, json| {
                         let resolved = object.$object(context).now_or_never().ok_or(NeedsExecutor)?;

@@ -221,7 +221,7 @@ async fn execute_checked(
             .map_err(Refusal::Document);
     }
     let is_query = checked.kind == Kind::Query;
-    let request = checked.template.into_request();
+    let template = checked.template;
     let (schema, store) = (state.operations.schema.clone(), state.store.clone());
     let execution = ExecutionContext { viewer, origin, rate_limit, now: state.clock.now() };
     // The slot is reserved only now, because a request that waits for its body, and a subscription, need
@@ -233,7 +233,7 @@ async fn execute_checked(
     })?;
     let running = state.query_limiter.begin_operation(limit_keys, price);
     let time = running.time().clone();
-    let run = Box::pin(async move { time.count(schema.execute(request, execution, &store)).await });
+    let run = Box::pin(async move { time.count(schema.execute_template(template, execution, &store)).await });
     let response = if is_query {
         let result = state.store.with_timeout(state.operations.timeout, catch_panic(run)).await;
         result.ok_or_else(|| Problem::deadline(state.operations.timeout))?

@@ -9,6 +9,7 @@ pub(super) mod cluster_note;
 pub(super) mod cluster_order;
 pub(super) mod cluster_owner;
 pub(super) mod cluster_removal;
+pub(super) mod cluster_rows;
 pub(super) mod cluster_tag;
 pub(super) mod cross_cluster;
 pub(super) mod environment;

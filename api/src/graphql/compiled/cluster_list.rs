@@ -1,0 +1,133 @@
+//! The account's clusters in the default order: `viewer { account { clusters { … } } }`.
+
+use std::sync::OnceLock;
+
+use async_graphql::{
+    PathSegment, Pos, ServerError, Variables,
+    parser::types::{Field, SelectionSet},
+};
+use entity::cluster::Entity;
+
+use super::{Argument, Failure, connection::ConnectionTemplate};
+use crate::{
+    graphql::{
+        clusters::cluster_fields::ClusterFields,
+        engine::{
+            connection::{LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE, PageArguments},
+            error::ApiError,
+            row_fields::{Fragments, expand},
+        },
+    },
+    store::{AccountStore, ClusterFilter, ClusterPageStatement, ClusterSort, ClusterSortBy},
+};
+
+/// The default order.
+const SORT: ClusterSort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
+
+/// The plan of a page of the list.
+pub(super) struct ClusterList {
+    /// The response keys of the fields from the root to the list.
+    keys: [String; 3],
+    /// The position of the list in the document.
+    position: Pos,
+    arguments: Arguments,
+    /// The largest page with the selected fields.
+    max_page: u64,
+    connection: ConnectionTemplate<Entity>,
+    /// The statements, see [`AccountStore::cluster_page_statement`].
+    statements: [OnceLock<ClusterPageStatement>; 8],
+}
+
+struct Arguments {
+    first: Argument,
+    after: Argument,
+    last: Argument,
+    before: Argument,
+    filter: Argument,
+}
+
+/// Returns the only field of a selection if it has this name.
+fn only_field<'a>(
+    selection: &'a SelectionSet,
+    fragments: &'a Fragments,
+    (type_name, name): (&str, &str),
+) -> Option<(&'a str, &'a Field)> {
+    let fields = expand(selection, fragments, type_name)?;
+    let [(key, field)] = fields[..] else { return None };
+    (field.name.node == name).then_some((key, field))
+}
+
+impl ClusterList {
+    pub(super) fn compile(selection: &SelectionSet, fragments: &Fragments) -> Option<Self> {
+        let (viewer_key, viewer) = only_field(selection, fragments, ("Query", "viewer"))?;
+        let selection = &viewer.selection_set.node;
+        let (account_key, account) = only_field(selection, fragments, ("Viewer", "account"))?;
+        let selection = &account.selection_set.node;
+        let (list_key, list) = only_field(selection, fragments, ("Account", "clusters"))?;
+        if list.arguments.iter().any(|(name, _)| name.node == "orderBy") {
+            return None;
+        }
+        let argument = |name| Argument::compile(list.get_argument(name).map(|value| &value.node));
+        let arguments = Arguments {
+            first: argument("first")?,
+            after: argument("after")?,
+            last: argument("last")?,
+            before: argument("before")?,
+            filter: argument("filter")?,
+        };
+        let connection = ConnectionTemplate::compile(
+            &list.selection_set.node,
+            fragments,
+            "Cluster",
+            ClusterFields::find_field,
+        )?;
+        let has_only_long_page_fields = connection.nodes_have_only(&LONG_PAGE_FIELDS);
+        Some(Self {
+            keys: [viewer_key, account_key, list_key].map(str::to_owned),
+            position: list.alias.as_ref().unwrap_or(&list.name).pos,
+            arguments,
+            max_page: if has_only_long_page_fields { MAX_LONG_PAGE_SIZE } else { MAX_PAGE_SIZE },
+            connection,
+            statements: Default::default(),
+        })
+    }
+
+    /// Returns the data of the response as JSON.
+    pub(super) async fn run(&self, store: &AccountStore, variables: &Variables) -> Result<Vec<u8>, Failure> {
+        let Arguments { first, after, last, before, filter } = &self.arguments;
+        if filter.value(variables).is_some() {
+            return Err(Failure::NeedsExecutor);
+        }
+        let page = PageArguments {
+            first: first.integer(variables)?,
+            after: after.text(variables)?,
+            last: last.integer(variables)?,
+            before: before.text(variables)?,
+        };
+        let request = page.request_up_to(self.max_page, SORT).map_err(|_| Failure::NeedsExecutor)?;
+        let columns = self.connection.columns();
+        let statement = self.statements[ClusterPageStatement::variant(&request)]
+            .get_or_init(|| store.cluster_page_statement(columns, &request));
+        let page =
+            store.cluster_page_rows(statement, &request, |row| self.connection.write_node(row)).await?;
+        let total_count = if self.connection.has_total_count() {
+            Some(store.cluster_count(&ClusterFilter::default()).await?)
+        } else {
+            None
+        };
+        let mut json =
+            Vec::with_capacity(512 + page.rows.iter().map(|(_, node)| node.len() + 64).sum::<usize>());
+        for key in &self.keys {
+            json.extend_from_slice(format!("{{\"{key}\":").as_bytes());
+        }
+        self.connection.write(&page, SORT, total_count, &mut json);
+        json.extend_from_slice(b"}}}");
+        Ok(json)
+    }
+
+    /// Returns the error at the place of the list in the response.
+    pub(super) fn locate(&self, error: ApiError) -> ServerError {
+        let path = self.keys.iter().cloned().map(PathSegment::Field).collect();
+        ServerError { locations: vec![self.position], path, ..error.into_response_error() }
+    }
+}

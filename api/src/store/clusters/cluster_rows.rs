@@ -1,0 +1,112 @@
+//! Pages of clusters with some of their columns, in the default order. The statement is composed once for all
+//! accounts and positions.
+
+use entity::{Row, cluster::Column};
+use sea_orm::{DbErr, QuerySelect, QueryTrait, Statement, Value, sea_query::Values};
+
+use super::{
+    cluster_filter::ClusterFilter,
+    cluster_order::{ClusterSort, ClusterSortBy},
+};
+use crate::store::core::{
+    error::StoreError,
+    page::{self, End, Key, KeyPart, Page, PageRequest},
+    read_rows::ReadRows,
+    scoped::AccountStore,
+    sql_builder::SqlBuilder,
+};
+
+/// The default order of clusters: by the time of their start and their number, the newest first.
+const SORT: ClusterSort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
+
+/// The statement of a page without its limit. The account and the positions are bound when it runs.
+pub(crate) struct ClusterPageStatement {
+    sql: String,
+    values: Vec<Bound>,
+    /// The number of selected columns. The columns of the order follow them.
+    columns: usize,
+}
+
+/// A bound value.
+enum Bound {
+    Constant(Value),
+    Account,
+    /// A part of the position after which the page begins.
+    After(usize),
+    /// A part of the position before which the page ends.
+    Before(usize),
+}
+
+/// The values that stand for the parts of the positions while the statement is composed. No cluster has them.
+const AFTER: [i64; 2] = [i64::MIN + 1, i64::MIN + 2];
+const BEFORE: [i64; 2] = [i64::MIN + 3, i64::MIN + 4];
+
+impl ClusterPageStatement {
+    /// Returns the index of the statement for a request among the eight that differ in their text.
+    pub(crate) fn variant(request: &PageRequest) -> usize {
+        let bits = [request.after.is_some(), request.before.is_some(), request.end == End::Last];
+        bits.into_iter().fold(0, |index, bit| 2 * index + usize::from(bit))
+    }
+}
+
+impl AccountStore {
+    /// Composes the statement for pages like `request`, with these columns.
+    pub(crate) fn cluster_page_statement(
+        &self,
+        columns: &[Column],
+        request: &PageRequest,
+    ) -> ClusterPageStatement {
+        let position = |parts: [i64; 2]| Key(parts.map(KeyPart::Integer).to_vec());
+        let request = PageRequest {
+            after: request.after.is_some().then(|| position(AFTER)),
+            before: request.before.is_some().then(|| position(BEFORE)),
+            ..PageRequest::from(request.end, request.limit)
+        };
+        let selected = columns.iter().copied().chain([Column::StartedAt, Column::Id]);
+        let select = self.filtered_clusters(&ClusterFilter::default()).select_only().columns(selected);
+        let mut sql = SqlBuilder::new(self.backend());
+        sql.push_select(&page::select_range(select, SORT, &request).into_query());
+        let Statement { sql, values, .. } = sql.into_statement();
+        let account = Value::from(self.account_id());
+        let part =
+            |parts: [i64; 2], value: &Value| parts.iter().position(|part| Value::from(*part) == *value);
+        let bound = |value: Value| match (part(AFTER, &value), part(BEFORE, &value)) {
+            (Some(part), _) => Bound::After(part),
+            (None, Some(part)) => Bound::Before(part),
+            (None, None) if value == account => Bound::Account,
+            (None, None) => Bound::Constant(value),
+        };
+        let values = values.into_iter().flat_map(|Values(values)| values).map(bound).collect();
+        ClusterPageStatement { sql, values, columns: columns.len() }
+    }
+
+    /// Reads a page of clusters by a statement for pages like `request`. `decode` must have no side effects,
+    /// because it may run twice for a row.
+    #[tracing::instrument(name = "store.cluster.page", skip_all)]
+    pub(crate) async fn cluster_page_rows<T: Send>(
+        &self,
+        statement: &ClusterPageStatement,
+        request: &PageRequest,
+        decode: impl Fn(&Row<'_>) -> Result<T, DbErr> + Send + Sync,
+    ) -> Result<Page<T>, StoreError> {
+        let ClusterPageStatement { sql, values, columns } = statement;
+        let part = |key: &Option<Key>, part: usize| match key.as_ref().and_then(|key| key.0.get(part)) {
+            Some(part) => Value::from(part.clone()),
+            None => Value::from(None::<i64>),
+        };
+        let value = |bound: &Bound| match bound {
+            Bound::Constant(value) => value.clone(),
+            Bound::Account => self.account_id().into(),
+            Bound::After(index) => part(&request.after, *index),
+            Bound::Before(index) => part(&request.before, *index),
+        };
+        let values = Values(values.iter().map(value).collect());
+        let sql = format!("{sql} LIMIT {}", request.limit + 1);
+        let statement = Statement::from_sql_and_values(self.backend(), sql, values);
+        let decode_with_key = |row: &Row<'_>| {
+            let key = [row.get(*columns)?, row.get(columns + 1)?].map(KeyPart::Integer);
+            Ok((Key(key.to_vec()), decode(row)?))
+        };
+        Ok(page::into_page(self.read_executor().read_rows(statement, decode_with_key).await?, request))
+    }
+}
