@@ -78,14 +78,15 @@ class Victim:
         return done.stdout
 
     def ask(self, method, path, body=None, **headers):
+        """Returns the status, or the error if there was no response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             answer.read()
             return answer.status
-        except OSError:
-            return 0
+        except OSError as error:
+            return repr(error)
         finally:
             connection.close()
 
