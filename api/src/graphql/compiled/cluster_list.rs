@@ -111,7 +111,9 @@ impl ClusterList {
         let page =
             store.cluster_page_rows(statement, &request, |row| self.connection.write_node(row)).await?;
         let total_count = if self.connection.has_total_count() {
-            Some(store.cluster_count(&ClusterFilter::default()).await?)
+            // The executor reports an error at the count and not at the list.
+            let count = store.cluster_count(&ClusterFilter::default()).await;
+            Some(count.map_err(|_| Failure::NeedsExecutor)?)
         } else {
             None
         };
