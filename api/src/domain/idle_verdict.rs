@@ -105,12 +105,12 @@ impl IdleFacts {
 /// if the cluster had work.
 #[must_use]
 pub fn idle_ms(row: &cluster::Model) -> Option<i64> {
-    idle_ms_of(row.idle_since, row.closed_at, row.reported_at)
+    idle_ms_from_columns(row.idle_since, row.closed_at, row.reported_at)
 }
 
 /// The same as [`idle_ms`], from the columns of the cluster's row.
 #[must_use]
-pub fn idle_ms_of(
+pub fn idle_ms_from_columns(
     idle_since: Option<Timestamp>,
     closed_at: Option<Timestamp>,
     reported_at: Timestamp,

@@ -16,7 +16,7 @@ use crate::{
         errors::error_group::ErrorGroup,
     },
     store::{
-        ClusterFilter, ClusterSort, ClusterSortBy, ErrorGroupFilter, ErrorGroupSort, TagText,
+        ClusterFilter, ClusterSort, ErrorGroupFilter, ErrorGroupSort, TagText,
         core::page::{End, PageRequest},
     },
 };
@@ -149,8 +149,8 @@ async fn find_clusters(
         None => None,
     };
     let filter = ClusterFilter { search: Some(text.to_owned()), ..ClusterFilter::default() };
-    let sort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
-    let page = scope.store.cluster_page(&filter, sort, &PageRequest::from(End::First, limit)).await?;
+    let (sort, request) = (ClusterSort::NEWEST_FIRST, PageRequest::from(End::First, limit));
+    let page = scope.store.cluster_page(&filter, sort, &request).await?;
     let has_number = cluster_with_number.is_some();
     let others =
         page.rows.into_iter().map(|(_, row)| row).filter(|row| !has_number || Some(row.id) != number);

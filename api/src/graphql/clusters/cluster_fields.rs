@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::{
-        idle_verdict::idle_ms_of,
+        idle_verdict::idle_ms_from_columns,
         life_cycle::{State, StateFacts},
     },
     graphql::engine::{id::GlobalId, row_fields::row_fields, scalar::BigInt},
@@ -80,7 +80,7 @@ row_fields! {
     /// The duration without work up to the last report, or until the cluster closed, by its own clock,
     /// in seconds. 0 if it had work.
     idle_seconds(idle_since, closed_at, reported_at): f64 =
-        to_seconds(idle_ms_of(*idle_since, *closed_at, *reported_at).unwrap_or(0));
+        to_seconds(idle_ms_from_columns(*idle_since, *closed_at, *reported_at).unwrap_or(0));
 
     @objects {
         /// The totals over the cluster's whole life.

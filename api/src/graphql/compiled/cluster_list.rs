@@ -15,14 +15,11 @@ use crate::{
         engine::{
             connection::{LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE, PageArguments},
             error::ApiError,
-            row_fields::{Fragments, expand},
+            object_template::{Fragments, expand_fields},
         },
     },
-    store::{AccountStore, ClusterFilter, ClusterPageStatement, ClusterSort, ClusterSortBy},
+    store::{AccountStore, ClusterFilter, ClusterPageStatement, ClusterSort},
 };
-
-/// The default order.
-const SORT: ClusterSort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
 
 /// The plan of a page of the list.
 pub(super) struct ClusterList {
@@ -34,8 +31,8 @@ pub(super) struct ClusterList {
     /// The largest page with the selected fields.
     max_page: u64,
     connection: ConnectionTemplate<Entity>,
-    /// The statements, see [`AccountStore::cluster_page_statement`].
-    statements: [OnceLock<ClusterPageStatement>; 8],
+    /// The statements, see [`AccountStore::compose_cluster_page`].
+    statements: [OnceLock<Option<ClusterPageStatement>>; 8],
 }
 
 struct Arguments {
@@ -47,23 +44,23 @@ struct Arguments {
 }
 
 /// Returns the only field of a selection if it has this name.
-fn only_field<'a>(
+fn find_only_field<'a>(
     selection: &'a SelectionSet,
     fragments: &'a Fragments,
     (type_name, name): (&str, &str),
 ) -> Option<(&'a str, &'a Field)> {
-    let fields = expand(selection, fragments, type_name)?;
+    let fields = expand_fields(selection, fragments, type_name)?;
     let [(key, field)] = fields[..] else { return None };
     (field.name.node == name).then_some((key, field))
 }
 
 impl ClusterList {
     pub(super) fn compile(selection: &SelectionSet, fragments: &Fragments) -> Option<Self> {
-        let (viewer_key, viewer) = only_field(selection, fragments, ("Query", "viewer"))?;
+        let (viewer_key, viewer) = find_only_field(selection, fragments, ("Query", "viewer"))?;
         let selection = &viewer.selection_set.node;
-        let (account_key, account) = only_field(selection, fragments, ("Viewer", "account"))?;
+        let (account_key, account) = find_only_field(selection, fragments, ("Viewer", "account"))?;
         let selection = &account.selection_set.node;
-        let (list_key, list) = only_field(selection, fragments, ("Account", "clusters"))?;
+        let (list_key, list) = find_only_field(selection, fragments, ("Account", "clusters"))?;
         if list.arguments.iter().any(|(name, _)| name.node == "orderBy") {
             return None;
         }
@@ -73,7 +70,7 @@ impl ClusterList {
             after: argument("after")?,
             last: argument("last")?,
             before: argument("before")?,
-            filter: argument("filter")?,
+            filter: argument("filter").filter(|filter| !matches!(filter, Argument::Literal(Some(_))))?,
         };
         let connection = ConnectionTemplate::compile(
             &list.selection_set.node,
@@ -104,16 +101,18 @@ impl ClusterList {
             last: last.integer(variables)?,
             before: before.text(variables)?,
         };
-        let request = page.request_up_to(self.max_page, SORT).map_err(|_| Failure::NeedsExecutor)?;
+        let request = page.request_up_to(self.max_page, ClusterSort::NEWEST_FIRST);
+        let request = request.map_err(|_| Failure::NeedsExecutor)?;
         let columns = self.connection.columns();
         let statement = self.statements[ClusterPageStatement::variant(&request)]
-            .get_or_init(|| store.cluster_page_statement(columns, &request));
+            .get_or_init(|| store.compose_cluster_page(columns, &request));
+        let statement = statement.as_ref().ok_or(Failure::NeedsExecutor)?;
         let page =
             store.cluster_page_rows(statement, &request, |row| self.connection.write_node(row)).await?;
         let total_count = if self.connection.has_total_count() {
             // The executor reports an error at the count and not at the list.
             let count = store.cluster_count(&ClusterFilter::default()).await;
-            Some(count.map_err(|_| Failure::NeedsExecutor)?)
+            Some(i64::try_from(count.map_err(|_| Failure::NeedsExecutor)?).unwrap_or(i64::MAX))
         } else {
             None
         };
@@ -122,13 +121,14 @@ impl ClusterList {
         for key in &self.keys {
             json.extend_from_slice(format!("{{\"{key}\":").as_bytes());
         }
-        self.connection.write(&page, SORT, total_count, &mut json);
+        let written = self.connection.write(&page, ClusterSort::NEWEST_FIRST, total_count, &mut json);
+        written.map_err(|_| Failure::NeedsExecutor)?;
         json.extend_from_slice(b"}}}");
         Ok(json)
     }
 
     /// Returns the error at the place of the list in the response.
-    pub(super) fn locate(&self, error: ApiError) -> ServerError {
+    pub(super) fn locate_error(&self, error: ApiError) -> ServerError {
         let path = self.keys.iter().cloned().map(PathSegment::Field).collect();
         ServerError { locations: vec![self.position], path, ..error.into_response_error() }
     }

@@ -20,7 +20,7 @@ pub(crate) struct CompiledRead(ClusterList);
 
 /// The reason why a plan has no data.
 enum Failure {
-    /// The arguments are invalid, or select more than the plan reads: the executor resolves the query.
+    /// The executor resolves the query: an argument is invalid, the list is filtered, or its count failed.
     NeedsExecutor,
     /// The database failed.
     Error(ApiError),
@@ -49,7 +49,7 @@ impl CompiledRead {
         match self.0.run(store, variables).await {
             Ok(json) => Some(Response::new(ConstValue::Binary(json.into()))),
             Err(Failure::NeedsExecutor) => None,
-            Err(Failure::Error(error)) => Some(Response::from_errors(vec![self.0.locate(error)])),
+            Err(Failure::Error(error)) => Some(Response::from_errors(vec![self.0.locate_error(error)])),
         }
     }
 }

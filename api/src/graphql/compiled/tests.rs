@@ -43,6 +43,14 @@ fn the_executor_resolves_everything_else() {
     ] {
         assert!(!is_list_compiled(list), "{list}");
     }
+    let repeat = |field: &str| (0..50).map(|n| format!("a{n}: {field}")).collect::<Vec<_>>().join(" ");
+    let (repeated, many) = (repeat("totals { ...F }"), repeat("tasks"));
+    let too_large = format!(
+        "{{ viewer {{ account {{ clusters {{ nodes {{ {repeated} }} }} }} }} }}
+         fragment F on ClusterTotals {{ {many} }}"
+    );
+    assert!(is_compiled(&too_large.replace(&many, "tasks")));
+    assert!(!is_compiled(&too_large));
     for document in [
         "mutation { viewer { account { clusters { nodes { id } } } } }",
         "subscription { viewer { account { clusters { nodes { id } } } } }",

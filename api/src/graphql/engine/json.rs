@@ -185,15 +185,7 @@ impl<T: WriteJson, Failure> WriteJson for Result<T, Failure> {
 
 impl<T: WriteJson> WriteJson for [T] {
     fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
-        json.push(b'[');
-        for (index, item) in self.iter().enumerate() {
-            if index > 0 {
-                json.push(b',');
-            }
-            item.write_json(json)?;
-        }
-        json.push(b']');
-        Ok(())
+        write_list(self, json, T::write_json)
     }
 }
 
@@ -201,6 +193,23 @@ impl<T: WriteJson> WriteJson for Vec<T> {
     fn write_json(&self, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
         self.as_slice().write_json(json)
     }
+}
+
+/// Writes a list whose items `write_item` writes.
+pub(crate) fn write_list<T, E>(
+    items: impl IntoIterator<Item = T>,
+    json: &mut Vec<u8>,
+    mut write_item: impl FnMut(T, &mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    json.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        write_item(item, json)?;
+    }
+    json.push(b']');
+    Ok(())
 }
 
 /// Writes the name of an enum value.

@@ -8,6 +8,7 @@ pub(super) mod error;
 pub(super) mod id;
 pub(super) mod json;
 pub(super) mod loaders;
+pub(super) mod object_template;
 pub(super) mod phrase;
 pub(super) mod projection;
 pub(super) mod rate_limit;

@@ -19,7 +19,7 @@ use futures::{FutureExt, future::try_join_all};
 use super::{
     error::log_defect,
     json::{self, NeedsExecutor},
-    row_fields::Fragments,
+    object_template::Fragments,
 };
 
 /// True if the request's document selects an object field more than once under one response key. Such
@@ -413,15 +413,7 @@ impl<T: WriteInline> HasSelection for InlineList<T> {
         context: &Context<'_>,
         json: &mut Vec<u8>,
     ) -> Result<(), NeedsExecutor> {
-        json.push(b'[');
-        for (index, item) in self.0.iter().enumerate() {
-            if index > 0 {
-                json.push(b',');
-            }
-            projection.write(item, context, json)?;
-        }
-        json.push(b']');
-        Ok(())
+        json::write_list(&self.0, json, |item, json| projection.write(item, context, json))
     }
 }
 

@@ -2,19 +2,15 @@
 //! description, its columns, and its value. The resolver reads the columns of a model. A compiled read
 //! selects only the columns of the selected fields, and writes the values of a row as JSON, without a model.
 
-use std::collections::HashMap;
-
-use async_graphql::{
-    Name, Positioned,
-    parser::types::{FragmentDefinition, Selection, SelectionSet},
-};
+use async_graphql::parser::types::SelectionSet;
 use entity::Row;
 use sea_orm::{DbErr, EntityTrait, IdenStatic, Iterable, TryGetable, sea_query::ValueType};
 
-use super::{json::NeedsExecutor, projection::SelectedField};
-
-/// The named fragments of a document.
-pub(crate) type Fragments = HashMap<Name, Positioned<FragmentDefinition>>;
+use super::{
+    json::NeedsExecutor,
+    object_template::{Fragments, ObjectTemplate},
+    projection::SelectedField,
+};
 
 /// Returns the field of an object type with this name; `None` if it does not follow from the row alone.
 pub(crate) type FindField<E> = fn(&str) -> Option<RowField<E>>;
@@ -45,7 +41,7 @@ pub(crate) struct ValueField<E: EntityTrait> {
 /// Writes a field of a row that has the field's columns at these positions.
 type WriteRowField = fn(&Row<'_>, &[usize], &mut Vec<u8>) -> Result<(), DbErr>;
 
-/// Decodes a column of a row for a field of a model. The function only determines the type.
+/// Decodes a column as the type that `_field` returns. `_field` is never called.
 pub(crate) fn decode_column<Model, T: TryGetable + ValueType>(
     _field: fn(&Model) -> &T,
     row: &Row<'_>,
@@ -54,22 +50,15 @@ pub(crate) fn decode_column<Model, T: TryGetable + ValueType>(
     row.get(position.unwrap_or(usize::MAX))
 }
 
-/// The selected fields of an object, with the JSON between them.
+/// The selected fields of an object whose values follow from a row.
 pub(crate) struct RowProjection<E: EntityTrait> {
     /// The columns of the fields, in the order of the table.
     columns: Vec<E::Column>,
-    parts: Vec<Part<E>>,
-    /// The JSON after the last value.
-    suffix: Vec<u8>,
+    template: RowTemplate<E>,
 }
 
-struct Part<E: EntityTrait> {
-    /// The JSON before the value.
-    prefix: Vec<u8>,
-    value: ValueField<E>,
-    /// The positions of the value's columns among the selected columns.
-    positions: Vec<usize>,
-}
+/// A template whose values have the positions of their columns among the selected columns.
+type RowTemplate<E> = ObjectTemplate<(ValueField<E>, Vec<usize>)>;
 
 impl<E: EntityTrait> RowProjection<E> {
     /// Compiles the selection of objects of a type. Returns `None` if a field does not follow from the row
@@ -80,53 +69,18 @@ impl<E: EntityTrait> RowProjection<E> {
         type_name: &str,
         find_field: FindField<E>,
     ) -> Option<Self> {
-        let mut projection = Self { columns: Vec::new(), parts: Vec::new(), suffix: Vec::new() };
-        projection.add_object(selection, fragments, type_name, find_field)?;
+        let mut template = ObjectTemplate::default();
+        add_row_object(&mut template, selection, fragments, (type_name, find_field))?;
         let is_used = |column: &E::Column| {
-            projection.parts.iter().any(|part| part.value.columns.contains(&column.as_str()))
+            template.values.iter().any(|(_, (field, _))| field.columns.contains(&column.as_str()))
         };
         // Selections of the same columns share a statement, whatever the order of their fields.
-        projection.columns = E::Column::iter().filter(is_used).collect();
-        let names: Vec<&str> = projection.columns.iter().map(IdenStatic::as_str).collect();
-        for part in &mut projection.parts {
-            let position = |column: &&str| names.iter().position(|name| name == column);
-            part.positions = part.value.columns.iter().map(position).collect::<Option<_>>()?;
+        let columns: Vec<E::Column> = E::Column::iter().filter(is_used).collect();
+        for (_, (field, positions)) in &mut template.values {
+            let position = |name: &&str| columns.iter().position(|column| column.as_str() == *name);
+            *positions = field.columns.iter().map(position).collect::<Option<_>>()?;
         }
-        Some(projection)
-    }
-
-    fn add_object(
-        &mut self,
-        selection: &SelectionSet,
-        fragments: &Fragments,
-        type_name: &str,
-        find_field: FindField<E>,
-    ) -> Option<()> {
-        self.suffix.push(b'{');
-        for (index, (key, field)) in expand(selection, fragments, type_name)?.into_iter().enumerate() {
-            if !field.arguments.is_empty() {
-                return None;
-            }
-            if index > 0 {
-                self.suffix.push(b',');
-            }
-            self.suffix.extend_from_slice(format!("\"{key}\":").as_bytes());
-            if field.name.node == "__typename" {
-                self.suffix.extend_from_slice(format!("\"{type_name}\"").as_bytes());
-                continue;
-            }
-            match find_field(&field.name.node)? {
-                RowField::Value(value) => {
-                    let prefix = std::mem::take(&mut self.suffix);
-                    self.parts.push(Part { prefix, value, positions: Vec::new() });
-                }
-                RowField::Object { type_name, find_field } => {
-                    self.add_object(&field.selection_set.node, fragments, type_name, find_field)?;
-                }
-            }
-        }
-        self.suffix.push(b'}');
-        Some(())
+        Some(Self { columns, template })
     }
 
     /// Returns the columns to select, in the order of the table.
@@ -136,73 +90,31 @@ impl<E: EntityTrait> RowProjection<E> {
 
     /// Writes the object of a model.
     pub(crate) fn write_model(&self, model: &E::Model, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
-        for Part { prefix, value, .. } in &self.parts {
-            json.extend_from_slice(prefix);
-            (value.write_model)(model, json)?;
-        }
-        json.extend_from_slice(&self.suffix);
-        Ok(())
+        self.template.write(json, |(field, _), json| (field.write_model)(model, json))
     }
 
     /// Writes the object of a row whose first columns are those of [`Self::columns`].
     pub(crate) fn write_row(&self, row: &Row<'_>, json: &mut Vec<u8>) -> Result<(), DbErr> {
-        for Part { prefix, value, positions } in &self.parts {
-            json.extend_from_slice(prefix);
-            (value.write_row)(row, positions, json)?;
-        }
-        json.extend_from_slice(&self.suffix);
-        Ok(())
+        self.template.write(json, |(field, positions), json| (field.write_row)(row, positions, json))
     }
 }
 
-/// The fields of a selection, in order, each with its response key.
-type Fields<'a> = Vec<(&'a str, &'a async_graphql::parser::types::Field)>;
-
-/// Returns the fields that are selected on objects of a type, with the fragments expanded. Returns `None` if
-/// there are directives, or fragments with another type.
-pub(crate) fn expand<'a>(
-    selection: &'a SelectionSet,
-    fragments: &'a Fragments,
-    type_name: &str,
-) -> Option<Fields<'a>> {
-    let mut fields = Fields::new();
-    for item in &selection.items {
-        let (directives, condition, selection) = match &item.node {
-            Selection::Field(field) => {
-                let key = field.node.response_key().node.as_str();
-                if !field.node.directives.is_empty() {
-                    return None;
-                }
-                add_field(&mut fields, key, &field.node);
-                continue;
+fn add_row_object<E: EntityTrait>(
+    template: &mut RowTemplate<E>,
+    selection: &SelectionSet,
+    fragments: &Fragments,
+    (type_name, find_field): (&str, FindField<E>),
+) -> Option<()> {
+    template.add_object(selection, fragments, type_name, |template, field| {
+        match find_field(&field.name.node)? {
+            RowField::Value(value) => template.push((value, Vec::new())),
+            RowField::Object { type_name, find_field } => {
+                let selection = &field.selection_set.node;
+                add_row_object(template, selection, fragments, (type_name, find_field))?;
             }
-            Selection::InlineFragment(fragment) => {
-                let fragment = &fragment.node;
-                (&fragment.directives, fragment.type_condition.as_ref(), &fragment.selection_set)
-            }
-            Selection::FragmentSpread(spread) => {
-                let fragment = &fragments.get(&spread.node.fragment_name.node)?.node;
-                if !fragment.directives.is_empty() {
-                    return None;
-                }
-                (&spread.node.directives, Some(&fragment.type_condition), &fragment.selection_set)
-            }
-        };
-        if !directives.is_empty() || condition.is_some_and(|condition| condition.node.on.node != type_name) {
-            return None;
         }
-        for (key, field) in expand(&selection.node, fragments, type_name)? {
-            add_field(&mut fields, key, field);
-        }
-    }
-    Some(fields)
-}
-
-/// Adds a field. A validated document selects the same field under the same response key.
-fn add_field<'a>(fields: &mut Fields<'a>, key: &'a str, field: &'a async_graphql::parser::types::Field) {
-    if fields.iter().all(|(other, _)| *other != key) {
-        fields.push((key, field));
-    }
+        Some(())
+    })
 }
 
 /// Writes one field of a model.
@@ -289,7 +201,9 @@ macro_rules! row_fields {
                                     &decode_column(|model: &$entity::Model| &model.$column, row, positions.next())?;
                             )+
                             let value: $type = $value;
-                            value.write_json(json).map_err(|_| sea_orm::DbErr::Type(format!("no JSON of {name:?}", name = stringify!($field))))
+                            value.write_json(json).map_err(|_| {
+                                sea_orm::DbErr::Type(concat!(stringify!($field), " cannot be written as JSON").to_owned())
+                            })
                         },
                     }));
                 })*

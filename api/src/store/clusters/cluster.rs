@@ -14,10 +14,7 @@ use sea_orm::{
     QueryFilter, QuerySelect, sea_query::OnConflict,
 };
 
-use super::{
-    cluster_filter::ClusterFilter,
-    cluster_order::{ClusterSort, ClusterSortBy},
-};
+use super::{cluster_filter::ClusterFilter, cluster_order::ClusterSort};
 use crate::{
     domain::{
         data_class::{Accepted, receipt},
@@ -49,7 +46,7 @@ impl AccountStore {
         filter: &ClusterFilter,
         slice: Slice,
     ) -> Result<Vec<Model>, StoreError> {
-        let sort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
+        let sort = ClusterSort::NEWEST_FIRST;
         page::fetch_slice(&self.read_executor(), self.filtered_clusters(filter), sort, slice).await
     }
 

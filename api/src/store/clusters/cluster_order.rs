@@ -37,6 +37,11 @@ pub struct ClusterSort {
     pub descending: bool,
 }
 
+impl ClusterSort {
+    /// The default order: by the time of their start, the newest first.
+    pub const NEWEST_FIRST: Self = Self { by: ClusterSortBy::StartedAt, descending: true };
+}
+
 /// The value that clusters are ordered by. Times have an index. The other orders read all clusters that
 /// pass the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,13 +1,10 @@
-//! Pages of clusters with some of their columns, in the default order. The statement is composed once for all
-//! accounts and positions.
+//! Pages of clusters with some of their columns, in the default order. A statement is composed once for all
+//! accounts and positions, which are bound at each run.
 
 use entity::{Row, cluster::Column};
 use sea_orm::{DbErr, QuerySelect, QueryTrait, Statement, Value, sea_query::Values};
 
-use super::{
-    cluster_filter::ClusterFilter,
-    cluster_order::{ClusterSort, ClusterSortBy},
-};
+use super::{cluster_filter::ClusterFilter, cluster_order::ClusterSort};
 use crate::store::core::{
     error::StoreError,
     page::{self, End, Key, KeyPart, Page, PageRequest},
@@ -16,20 +13,16 @@ use crate::store::core::{
     sql_builder::SqlBuilder,
 };
 
-/// The default order of clusters: by the time of their start and their number, the newest first.
-const SORT: ClusterSort = ClusterSort { by: ClusterSortBy::StartedAt, descending: true };
-
 /// The statement of a page without its limit. The account and the positions are bound when it runs.
 pub(crate) struct ClusterPageStatement {
     sql: String,
-    values: Vec<Bound>,
+    parameters: Vec<Parameter>,
     /// The number of selected columns. The columns of the order follow them.
     columns: usize,
 }
 
-/// A bound value.
-enum Bound {
-    Constant(Value),
+/// A parameter of the statement.
+enum Parameter {
     Account,
     /// A part of the position after which the page begins.
     After(usize),
@@ -37,7 +30,8 @@ enum Bound {
     Before(usize),
 }
 
-/// The values that stand for the parts of the positions while the statement is composed. No cluster has them.
+/// The values that stand for the parts of the positions while the statement is composed. No other value of
+/// the statement equals them.
 const AFTER: [i64; 2] = [i64::MIN + 1, i64::MIN + 2];
 const BEFORE: [i64; 2] = [i64::MIN + 3, i64::MIN + 4];
 
@@ -50,12 +44,13 @@ impl ClusterPageStatement {
 }
 
 impl AccountStore {
-    /// Composes the statement for pages like `request`, with these columns.
-    pub(crate) fn cluster_page_statement(
+    /// Composes the statement for pages like `request`, with these columns. Returns `None` if it has a value
+    /// that is neither the account nor part of a position, because it may differ for another account.
+    pub(crate) fn compose_cluster_page(
         &self,
         columns: &[Column],
         request: &PageRequest,
-    ) -> ClusterPageStatement {
+    ) -> Option<ClusterPageStatement> {
         let position = |parts: [i64; 2]| Key(parts.map(KeyPart::Integer).to_vec());
         let request = PageRequest {
             after: request.after.is_some().then(|| position(AFTER)),
@@ -65,19 +60,20 @@ impl AccountStore {
         let selected = columns.iter().copied().chain([Column::StartedAt, Column::Id]);
         let select = self.filtered_clusters(&ClusterFilter::default()).select_only().columns(selected);
         let mut sql = SqlBuilder::new(self.backend());
-        sql.push_select(&page::select_range(select, SORT, &request).into_query());
+        sql.push_select(&page::select_range(select, ClusterSort::NEWEST_FIRST, &request).into_query());
         let Statement { sql, values, .. } = sql.into_statement();
         let account = Value::from(self.account_id());
         let part =
             |parts: [i64; 2], value: &Value| parts.iter().position(|part| Value::from(*part) == *value);
-        let bound = |value: Value| match (part(AFTER, &value), part(BEFORE, &value)) {
-            (Some(part), _) => Bound::After(part),
-            (None, Some(part)) => Bound::Before(part),
-            (None, None) if value == account => Bound::Account,
-            (None, None) => Bound::Constant(value),
+        let parameter = |value: Value| match (part(AFTER, &value), part(BEFORE, &value)) {
+            (Some(part), _) => Some(Parameter::After(part)),
+            (None, Some(part)) => Some(Parameter::Before(part)),
+            (None, None) => (value == account).then_some(Parameter::Account),
         };
-        let values = values.into_iter().flat_map(|Values(values)| values).map(bound).collect();
-        ClusterPageStatement { sql, values, columns: columns.len() }
+        let parameters: Option<Vec<Parameter>> =
+            values.into_iter().flat_map(|Values(values)| values).map(parameter).collect();
+        debug_assert!(parameters.is_some(), "no compiled read has another value: {sql}");
+        Some(ClusterPageStatement { sql, parameters: parameters?, columns: columns.len() })
     }
 
     /// Reads a page of clusters by a statement for pages like `request`. `decode` must have no side effects,
@@ -89,18 +85,17 @@ impl AccountStore {
         request: &PageRequest,
         decode: impl Fn(&Row<'_>) -> Result<T, DbErr> + Send + Sync,
     ) -> Result<Page<T>, StoreError> {
-        let ClusterPageStatement { sql, values, columns } = statement;
+        let ClusterPageStatement { sql, parameters, columns } = statement;
         let part = |key: &Option<Key>, part: usize| match key.as_ref().and_then(|key| key.0.get(part)) {
             Some(part) => Value::from(part.clone()),
             None => Value::from(None::<i64>),
         };
-        let value = |bound: &Bound| match bound {
-            Bound::Constant(value) => value.clone(),
-            Bound::Account => self.account_id().into(),
-            Bound::After(index) => part(&request.after, *index),
-            Bound::Before(index) => part(&request.before, *index),
+        let value = |parameter: &Parameter| match parameter {
+            Parameter::Account => self.account_id().into(),
+            Parameter::After(index) => part(&request.after, *index),
+            Parameter::Before(index) => part(&request.before, *index),
         };
-        let values = Values(values.iter().map(value).collect());
+        let values = Values(parameters.iter().map(value).collect());
         let sql = format!("{sql} LIMIT {}", request.limit + 1);
         let statement = Statement::from_sql_and_values(self.backend(), sql, values);
         let decode_with_key = |row: &Row<'_>| {

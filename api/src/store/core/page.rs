@@ -210,7 +210,7 @@ impl PageRequest {
 }
 
 /// The columns read of each row. There are two sets, and not one for each selection of fields, so that
-/// the prepared statements stay few.
+/// the prepared statements stay few. Compiled reads select their own columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Columns {
     /// The summary columns of [`DecodeByIndex::LISTED`], if the table and the list support them. Lists that
