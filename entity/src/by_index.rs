@@ -6,7 +6,10 @@ use rusqlite::types::ValueRef;
 use sea_orm::{
     DbErr, EntityTrait, ModelTrait, QueryResult, TryGetable, Value,
     sea_query::{ArrayType, ValueType},
-    sqlx::{Row as _, ValueRef as _},
+    sqlx::{
+        Row as _, ValueRef as _,
+        postgres::{PgValueFormat, PgValueRef, types::Oid},
+    },
 };
 use uuid::Uuid;
 
@@ -25,12 +28,10 @@ impl Row<'_> {
     /// Returns an error if the column has another type or does not exist.
     pub fn get<T: TryGetable + ValueType>(&self, column: usize) -> Result<T, DbErr> {
         let value = match self {
-            // sea-orm formats an error for each null before it returns `None`, and many rows have more nulls
-            // than values.
-            Self::Sqlx(row) if T::is_option() && is_null(row, column) => {
-                decode_value(ValueRef::Null, &T::array_type())
-            }
-            Self::Sqlx(row) => return row.try_get_by_index(column),
+            Self::Sqlx(row) => match decode_sqlx::<T>(row, column) {
+                None => return row.try_get_by_index(column),
+                value => value,
+            },
             Self::Sqlite(row) => {
                 let value = row.get_ref(column).map_err(|error| DbErr::Type(error.to_string()))?;
                 decode_value(value, &T::array_type())
@@ -41,14 +42,52 @@ impl Row<'_> {
     }
 }
 
-fn is_null(row: &QueryResult, column: usize) -> bool {
-    if let Some(row) = row.try_as_pg_row() {
-        row.try_get_raw(column).is_ok_and(|value| value.is_null())
-    } else if let Some(row) = row.try_as_sqlite_row() {
-        row.try_get_raw(column).is_ok_and(|value| value.is_null())
+/// Decodes a column of a row that sqlx read. Returns `None` if sea-orm has to decode it. sea-orm looks a
+/// column's type up several times, and formats an error for each null before it returns `None`.
+fn decode_sqlx<T: TryGetable + ValueType>(row: &QueryResult, column: usize) -> Option<Value> {
+    let is_null = if let Some(row) = row.try_as_pg_row() {
+        let value = row.try_get_raw(column).ok()?;
+        if !value.is_null() {
+            return decode_postgres(&value, &T::array_type());
+        }
+        true
     } else {
-        false
+        row.try_as_sqlite_row()?.try_get_raw(column).is_ok_and(|value| value.is_null())
+    };
+    (is_null && T::is_option()).then(|| decode_value(ValueRef::Null, &T::array_type()))?
+}
+
+/// The types of PostgreSQL whose binary format [`decode_postgres`] reads.
+mod oid {
+    use super::Oid;
+
+    pub(super) const BOOL: Oid = Oid(16);
+    pub(super) const BYTEA: Oid = Oid(17);
+    pub(super) const INT8: Oid = Oid(20);
+    pub(super) const INT4: Oid = Oid(23);
+    pub(super) const TEXT: Oid = Oid(25);
+    pub(super) const FLOAT8: Oid = Oid(701);
+    pub(super) const VARCHAR: Oid = Oid(1043);
+    pub(super) const UUID: Oid = Oid(2950);
+}
+
+/// Decodes a value that is not null for a field that is stored as `column_type`. Returns `None` if the value
+/// is of another type or format.
+fn decode_postgres(value: &PgValueRef<'_>, column_type: &ArrayType) -> Option<Value> {
+    if value.format() != PgValueFormat::Binary {
+        return None;
     }
+    let (bytes, value_type) = (value.as_bytes().ok()?, value.type_info().oid()?);
+    Some(match (column_type, value_type) {
+        (ArrayType::BigInt, oid::INT8) => i64::from_be_bytes(bytes.try_into().ok()?).into(),
+        (ArrayType::Int, oid::INT4) => i32::from_be_bytes(bytes.try_into().ok()?).into(),
+        (ArrayType::Double, oid::FLOAT8) => f64::from_be_bytes(bytes.try_into().ok()?).into(),
+        (ArrayType::Bool, oid::BOOL) => (*bytes.first()? != 0).into(),
+        (ArrayType::String, oid::TEXT | oid::VARCHAR) => str::from_utf8(bytes).ok()?.into(),
+        (ArrayType::Bytes, oid::BYTEA) => bytes.into(),
+        (ArrayType::Uuid, oid::UUID) => Uuid::from_slice(bytes).ok()?.into(),
+        _ => return None,
+    })
 }
 
 /// Decodes a value for a field that is stored as `column_type`. Returns `None` if the value is of another
