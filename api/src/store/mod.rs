@@ -72,6 +72,7 @@ pub use computations::work::{AnalysisSpan, WorkerSize};
 pub use core::change_feed::{AccountTable, ChangedCluster, ChangedRow, PendingChanges};
 pub use core::connect::{MigrationError, Store, StoreUrl};
 pub use core::error::StoreError;
+pub(crate) use core::parent_list::ParentSort;
 pub use core::scoped::{AccountStore, Write};
 pub use core::search::ROWS_PER_SEARCH;
 pub(crate) use core::statement_time::StatementStats;

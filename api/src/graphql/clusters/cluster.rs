@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 use entity::{
     cluster::{Model, Status},
-    ids::ClusterId,
+    ids::{AccountId, ClusterId},
 };
 
 use super::{
@@ -77,11 +77,16 @@ impl Cluster {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
 
+    /// Parses an identifier as [`Self::parse_id_of_account`] does.
+    pub(crate) fn parse_id_or_number(scope: &AccountScope, id: &ID) -> Option<ClusterId> {
+        Self::parse_id_of_account(scope.account.id, id)
+    }
+
     /// Parses a global identifier of a cluster of the account, or a `number`. Returns `None` for any other
     /// text.
-    pub(crate) fn parse_id_or_number(scope: &AccountScope, id: &ID) -> Option<ClusterId> {
+    pub(crate) fn parse_id_of_account(account: AccountId, id: &ID) -> Option<ClusterId> {
         match GlobalId::parse(id) {
-            Some(GlobalId::Cluster(account, cluster)) if account == scope.account.id => Some(cluster),
+            Some(GlobalId::Cluster(of, cluster)) if of == account => Some(cluster),
             Some(_) => None,
             None => id.parse().ok(),
         }

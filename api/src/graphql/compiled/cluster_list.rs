@@ -2,23 +2,22 @@
 
 use std::sync::OnceLock;
 
-use async_graphql::{
-    PathSegment, Pos, ServerError, Variables,
-    parser::types::{Field, SelectionSet},
-};
+use async_graphql::{PathSegment, Pos, ServerError, parser::types::SelectionSet};
 use entity::cluster::Entity;
 
-use super::{Argument, Failure, connection::ConnectionTemplate};
+use super::{
+    Failure, ReadContext, arguments::ListArguments, connection::ConnectionTemplate, find_only_field,
+};
 use crate::{
     graphql::{
         clusters::cluster_fields::ClusterFields,
         engine::{
-            connection::{LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE, PageArguments},
+            connection::{LONG_PAGE_FIELDS, MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE},
             error::ApiError,
-            object_template::{Fragments, expand_fields},
+            object_template::Compilation,
         },
     },
-    store::{AccountStore, ClusterFilter, ClusterPageStatement, ClusterSort},
+    store::{ClusterFilter, ClusterPageStatement, ClusterSort},
 };
 
 /// The plan of a page of the list.
@@ -27,7 +26,7 @@ pub(super) struct ClusterList {
     keys: [String; 3],
     /// The position of the list in the document.
     position: Pos,
-    arguments: Arguments,
+    arguments: ListArguments,
     /// The largest page with the selected fields.
     max_page: u64,
     connection: ConnectionTemplate<Entity>,
@@ -35,48 +34,20 @@ pub(super) struct ClusterList {
     statements: [OnceLock<Option<ClusterPageStatement>>; 8],
 }
 
-struct Arguments {
-    first: Argument,
-    after: Argument,
-    last: Argument,
-    before: Argument,
-    filter: Argument,
-}
-
-/// Returns the only field of a selection if it has this name.
-fn find_only_field<'a>(
-    selection: &'a SelectionSet,
-    fragments: &'a Fragments,
-    (type_name, name): (&str, &str),
-) -> Option<(&'a str, &'a Field)> {
-    let fields = expand_fields(selection, fragments, type_name)?;
-    let [(key, field)] = fields[..] else { return None };
-    (field.name.node == name).then_some((key, field))
-}
-
 impl ClusterList {
-    pub(super) fn compile(selection: &SelectionSet, fragments: &Fragments) -> Option<Self> {
-        let (viewer_key, viewer) = find_only_field(selection, fragments, ("Query", "viewer"))?;
+    pub(super) fn compile(selection: &SelectionSet, compilation: &Compilation<'_>) -> Option<Self> {
+        let (viewer_key, viewer) = find_only_field(selection, compilation, ("Query", "viewer"))?;
         let selection = &viewer.selection_set.node;
-        let (account_key, account) = find_only_field(selection, fragments, ("Viewer", "account"))?;
+        let (account_key, account) = find_only_field(selection, compilation, ("Viewer", "account"))?;
         let selection = &account.selection_set.node;
-        let (list_key, list) = find_only_field(selection, fragments, ("Account", "clusters"))?;
-        if list.arguments.iter().any(|(name, _)| name.node == "orderBy") {
-            return None;
-        }
-        let argument = |name| Argument::compile(list.get_argument(name).map(|value| &value.node));
-        let arguments = Arguments {
-            first: argument("first")?,
-            after: argument("after")?,
-            last: argument("last")?,
-            before: argument("before")?,
-            filter: argument("filter").filter(|filter| !matches!(filter, Argument::Literal(Some(_))))?,
-        };
+        let (list_key, list) = find_only_field(selection, compilation, ("Account", "clusters"))?;
+        let arguments = ListArguments::compile(list, &["filter"])?;
         let connection = ConnectionTemplate::compile(
             &list.selection_set.node,
-            fragments,
+            compilation,
             "Cluster",
             ClusterFields::find_field,
+            |_| None,
         )?;
         let has_only_long_page_fields = connection.nodes_have_only(&LONG_PAGE_FIELDS);
         Some(Self {
@@ -90,19 +61,9 @@ impl ClusterList {
     }
 
     /// Returns the data of the response as JSON.
-    pub(super) async fn run(&self, store: &AccountStore, variables: &Variables) -> Result<Vec<u8>, Failure> {
-        let Arguments { first, after, last, before, filter } = &self.arguments;
-        if filter.value(variables).is_some() {
-            return Err(Failure::NeedsExecutor);
-        }
-        let page = PageArguments {
-            first: first.integer(variables)?,
-            after: after.text(variables)?,
-            last: last.integer(variables)?,
-            before: before.text(variables)?,
-        };
-        let request = page.request_up_to(self.max_page, ClusterSort::NEWEST_FIRST);
-        let request = request.map_err(|_| Failure::NeedsExecutor)?;
+    pub(super) async fn run(&self, context: ReadContext<'_>) -> Result<Vec<u8>, Failure> {
+        let ReadContext { store, variables } = context;
+        let request = self.arguments.request(variables, self.max_page, ClusterSort::NEWEST_FIRST)?;
         let columns = self.connection.columns();
         let statement = self.statements[ClusterPageStatement::variant(&request)]
             .get_or_init(|| store.compose_cluster_page(columns, &request));
@@ -121,7 +82,8 @@ impl ClusterList {
         for key in &self.keys {
             json.extend_from_slice(format!("{{\"{key}\":").as_bytes());
         }
-        let written = self.connection.write(&page, ClusterSort::NEWEST_FIRST, total_count, &mut json);
+        let written =
+            self.connection.write(&page, ClusterSort::NEWEST_FIRST, total_count, |_, _| &[], &mut json);
         written.map_err(|_| Failure::NeedsExecutor)?;
         json.extend_from_slice(b"}}}");
         Ok(json)

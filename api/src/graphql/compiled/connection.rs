@@ -8,8 +8,8 @@ use crate::{
     graphql::engine::{
         connection::cursor_for_key,
         json::{NeedsExecutor, WriteJson, write_list},
-        object_template::{Fragments, ObjectTemplate, expand_fields},
-        row_fields::{FindField, RowProjection},
+        object_template::{Compilation, ObjectTemplate, expand_fields},
+        row_fields::{FindField, RowJson, RowProjection},
         scalar::BigInt,
     },
     store::core::page::{Page, Sort},
@@ -42,19 +42,20 @@ enum EdgeValue {
 }
 
 impl<E: EntityTrait> ConnectionTemplate<E> {
-    /// Compiles the selection of a connection with nodes of a type. Returns `None` if the executor has to
-    /// resolve it.
+    /// Compiles the selection of a connection with nodes of a type. `add_list` accepts a list of each node,
+    /// or returns `None`. Returns `None` if the executor has to resolve the selection.
     pub(super) fn compile(
         selection: &SelectionSet,
-        fragments: &Fragments,
+        compilation: &Compilation<'_>,
         node_type: &str,
         find_field: FindField<E>,
+        add_list: impl FnMut(&Field) -> Option<()>,
     ) -> Option<Self> {
         let mut node_field: Option<Field> = None;
         // The nodes are written once.
         let mut set_node = |field: &Field| node_field.replace(field.clone()).is_none().then_some(());
         let (list_type, edge_type) = (format!("{node_type}Connection"), format!("{node_type}Edge"));
-        let template = ObjectTemplate::compile(selection, fragments, &list_type, |list, field| {
+        let template = ObjectTemplate::compile(selection, compilation, &list_type, |list, field| {
             let selection = &field.selection_set.node;
             let value = match field.name.node.as_str() {
                 "nodes" => {
@@ -62,7 +63,7 @@ impl<E: EntityTrait> ConnectionTemplate<E> {
                     ListValue::Nodes
                 }
                 "edges" => {
-                    let edge = ObjectTemplate::compile(selection, fragments, &edge_type, |edge, field| {
+                    let edge = ObjectTemplate::compile(selection, compilation, &edge_type, |edge, field| {
                         edge.push(match field.name.node.as_str() {
                             "cursor" => EdgeValue::Cursor,
                             "node" => {
@@ -76,7 +77,7 @@ impl<E: EntityTrait> ConnectionTemplate<E> {
                     ListValue::Edges(edge?)
                 }
                 "pageInfo" => {
-                    return list.add_object(selection, fragments, "PageInfo", |list, field| {
+                    return list.add_object(selection, compilation, "PageInfo", |list, field| {
                         list.push(match field.name.node.as_str() {
                             "hasNextPage" => ListValue::HasNextPage,
                             "hasPreviousPage" => ListValue::HasPreviousPage,
@@ -95,11 +96,8 @@ impl<E: EntityTrait> ConnectionTemplate<E> {
         })?;
         let node_field = node_field?;
         let selection = &node_field.selection_set.node;
-        let nodes = RowProjection::compile(selection, fragments, node_type, find_field)?;
-        if nodes.columns().is_empty() {
-            return None;
-        }
-        let node_fields = expand_fields(selection, fragments, node_type)?.into_iter();
+        let nodes = RowProjection::compile(selection, compilation, node_type, find_field, add_list)?;
+        let node_fields = expand_fields(selection, compilation, node_type)?.into_iter();
         let node_fields = node_fields.map(|(_, field)| field.name.node.to_string()).collect();
         Some(Self { template, nodes, node_fields })
     }
@@ -119,34 +117,34 @@ impl<E: EntityTrait> ConnectionTemplate<E> {
         self.nodes.columns()
     }
 
-    /// Returns the JSON of the node of a row, whose first columns are [`Self::columns`].
-    pub(super) fn write_node(&self, row: &Row<'_>) -> Result<Vec<u8>, DbErr> {
-        let mut json = Vec::with_capacity(512);
-        self.nodes.write_row(row, &mut json)?;
-        Ok(json)
+    /// Returns the node of a row, whose first columns are [`Self::columns`].
+    pub(super) fn write_node(&self, row: &Row<'_>) -> Result<RowJson, DbErr> {
+        self.nodes.write_row(row)
     }
 
-    /// Writes the connection of a page whose rows are the JSON of its nodes. `total_count` is present if it
-    /// is selected.
-    pub(super) fn write<S: Sort>(
+    /// Writes the connection of a page of nodes. `total_count` is present if it is selected. `list` returns
+    /// the JSON of a node's list by the indices of the node and of the list.
+    pub(super) fn write<'a, S: Sort>(
         &self,
-        page: &Page<Vec<u8>>,
+        page: &Page<RowJson>,
         sort: S,
         total_count: Option<i64>,
+        list: impl Fn(usize, usize) -> &'a [u8],
         json: &mut Vec<u8>,
     ) -> Result<(), NeedsExecutor> {
+        let nodes = || page.rows.iter().enumerate();
+        let write_node = |index: usize, node: &RowJson, json: &mut Vec<u8>| {
+            node.write(json, |number| list(index, number));
+            Ok(())
+        };
         self.template.write(json, |value, json| match value {
-            ListValue::Nodes => write_list(&page.rows, json, |(_, node), json| {
-                json.extend_from_slice(node);
-                Ok(())
-            }),
-            ListValue::Edges(edge) => write_list(&page.rows, json, |(key, node), json| {
+            ListValue::Nodes => {
+                write_list(nodes(), json, |(index, (_, node)), json| write_node(index, node, json))
+            }
+            ListValue::Edges(edge) => write_list(nodes(), json, |(index, (key, node)), json| {
                 edge.write(json, |value, json| match value {
                     EdgeValue::Cursor => cursor_for_key(sort, key).write_json(json),
-                    EdgeValue::Node => {
-                        json.extend_from_slice(node);
-                        Ok(())
-                    }
+                    EdgeValue::Node => write_node(index, node, json),
                 })
             }),
             ListValue::HasNextPage => page.has_next.write_json(json),

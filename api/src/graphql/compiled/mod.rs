@@ -2,25 +2,37 @@
 //! without the executor. The plan of a query is compiled once and kept beside its checked document. The
 //! executor defines the response, and resolves all other queries.
 
+mod arguments;
+mod cluster;
 mod cluster_list;
 mod connection;
+mod parent_list;
 
 use async_graphql::{
     Response, Variables,
-    parser::types::{DocumentOperations, ExecutableDocument, OperationType},
+    parser::types::{DocumentOperations, ExecutableDocument, Field, OperationType, SelectionSet},
 };
-use async_graphql_value::{ConstValue, Value};
+use async_graphql_value::ConstValue;
 
-use self::cluster_list::ClusterList;
-use super::engine::error::ApiError;
+use self::{cluster::ClusterRead, cluster_list::ClusterList};
+use super::engine::{
+    error::ApiError,
+    object_template::{Compilation, expand_fields},
+};
 use crate::store::AccountStore;
 
 /// The plan of a query.
-pub(crate) struct CompiledRead(ClusterList);
+pub(crate) struct CompiledRead(Plan);
+
+enum Plan {
+    Cluster(ClusterRead),
+    ClusterList(Box<ClusterList>),
+}
 
 /// The reason why a plan has no data.
 enum Failure {
-    /// The executor resolves the query: an argument is invalid, the list is filtered, or its count failed.
+    /// The executor resolves the query: an argument is invalid, a list is filtered, or a statement failed
+    /// whose error the executor reports.
     NeedsExecutor,
     /// The database failed.
     Error(ApiError),
@@ -41,62 +53,47 @@ impl CompiledRead {
         if operation.ty != OperationType::Query || !operation.directives.is_empty() {
             return None;
         }
-        ClusterList::compile(&operation.selection_set.node, &document.fragments).map(Self)
+        let (selection, fragments) = (&operation.selection_set.node, &document.fragments);
+        let list = ClusterList::compile(selection, &Compilation::new(fragments))
+            .map(|list| Plan::ClusterList(Box::new(list)));
+        let plan =
+            list.or_else(|| ClusterRead::compile(selection, &Compilation::new(fragments)).map(Plan::Cluster));
+        plan.map(Self)
     }
 
     /// Returns the response, or `None` if the executor has to resolve the query with these variables.
     pub(crate) async fn run(&self, store: &AccountStore, variables: &Variables) -> Option<Response> {
-        match self.0.run(store, variables).await {
-            Ok(json) => Some(Response::new(ConstValue::Binary(json.into()))),
-            Err(Failure::NeedsExecutor) => None,
-            Err(Failure::Error(error)) => Some(Response::from_errors(vec![self.0.locate_error(error)])),
-        }
-    }
-}
-
-/// The value of an argument in the document.
-enum Argument {
-    /// A literal, or `None` for null and for an argument that is not given.
-    Literal(Option<ConstValue>),
-    /// A variable of this name.
-    Variable(String),
-}
-
-impl Argument {
-    /// Returns `None` for a value that contains variables.
-    fn compile(value: Option<&Value>) -> Option<Self> {
-        Some(match value {
-            None => Self::Literal(None),
-            Some(Value::Variable(name)) => Self::Variable(name.to_string()),
-            Some(value) => {
-                Self::Literal(Some(value.clone().into_const()?).filter(|value| *value != ConstValue::Null))
+        let context = ReadContext { store, variables };
+        let result = match &self.0 {
+            Plan::Cluster(cluster) => cluster.run(context).await,
+            Plan::ClusterList(list) => list.run(context).await,
+        };
+        match (result, &self.0) {
+            (Ok(json), _) => Some(Response::new(ConstValue::Binary(json.into()))),
+            (Err(Failure::Error(error)), Plan::ClusterList(list)) => {
+                Some(Response::from_errors(vec![list.locate_error(error)]))
             }
-        })
-    }
-
-    /// Returns the value, or `None` for null and for a variable that is not given.
-    fn value<'a>(&'a self, variables: &'a Variables) -> Option<&'a ConstValue> {
-        match self {
-            Self::Literal(value) => value.as_ref(),
-            Self::Variable(name) => variables.get(name.as_str()).filter(|value| **value != ConstValue::Null),
+            (Err(_), _) => None,
         }
     }
+}
 
-    /// Returns an integer of 32 bits.
-    fn integer(&self, variables: &Variables) -> Result<Option<i32>, Failure> {
-        let Some(value) = self.value(variables) else { return Ok(None) };
-        let ConstValue::Number(number) = value else { return Err(Failure::NeedsExecutor) };
-        let number = number.as_i64().and_then(|number| number.try_into().ok());
-        number.map(Some).ok_or(Failure::NeedsExecutor)
-    }
+/// The account and the variables of a request.
+#[derive(Clone, Copy)]
+struct ReadContext<'a> {
+    store: &'a AccountStore,
+    variables: &'a Variables,
+}
 
-    fn text(&self, variables: &Variables) -> Result<Option<String>, Failure> {
-        match self.value(variables) {
-            None => Ok(None),
-            Some(ConstValue::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(Failure::NeedsExecutor),
-        }
-    }
+/// Returns the only field of a selection if it has this name.
+fn find_only_field<'a>(
+    selection: &'a SelectionSet,
+    compilation: &Compilation<'a>,
+    (type_name, name): (&str, &str),
+) -> Option<(&'a str, &'a Field)> {
+    let fields = expand_fields(selection, compilation, type_name)?;
+    let [(key, field)] = fields[..] else { return None };
+    (field.name.node == name).then_some((key, field))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::{
             json::write_enums_by_name,
             loaders::ComputationTotalsKey,
             projection::{Inline, InlineList, inline_fields, inline_members},
+            row_fields::row_fields,
             scalar::BigInt,
             scope::AccountScope,
         },
@@ -49,46 +50,51 @@ impl Computation {
     ) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
+
+    /// Returns the global identifier, as the resolver of the interface `Node` requires it.
+    pub(crate) async fn id(&self, context: &Context<'_>) -> async_graphql::Result<ID> {
+        ComputationFields(&self.row).id(context).await
+    }
+}
+
+row_fields! {
+    /// The fields of a computation that follow from its row.
+    pub(crate) struct ComputationFields of computation;
+
+    /// The global identifier.
+    id(account_id, cluster_id, id): ID = GlobalId::Computation(*account_id, *cluster_id, *id).into();
+
+    /// Dask's own identifier, a UUID.
+    dask_id(id): String = id.to_string();
+
+    /// The state of the computation.
+    state(state): RunState = (*state).into();
+
+    /// The time at which the computation was submitted, by the scheduler's clock.
+    started_at(started_at): DateTime<Utc> = started_at.0;
+
+    /// The time at which its last task finished or, if the cluster is `LOST`, of the cluster's last
+    /// report, by the scheduler's clock. Null before.
+    ended_at(stopped_at): Option<DateTime<Utc>> = stopped_at.map(|time| time.0);
+
+    /// The duration from `startedAt` to `endedAt`, in seconds. Null before the end.
+    wall_seconds(started_at, stopped_at): Option<f64> =
+        stopped_at.map(|stop| (stop.0 - started_at.0).as_seconds_f64());
 }
 
 /// Work submitted to a cluster: Dask's `Computation`. Graphs that arrive while the scheduler is busy
 /// join the running computation.
 #[Object]
 impl Computation {
-    /// The global identifier.
-    pub(crate) async fn id(&self) -> ID {
-        GlobalId::Computation(self.row.account_id, self.row.cluster_id, self.row.id).into()
-    }
-
-    /// Dask's own identifier, a UUID.
-    async fn dask_id(&self) -> String {
-        self.row.id.to_string()
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn row_fields(&self) -> ComputationFields<'_> {
+        ComputationFields(&self.row)
     }
 
     /// The cluster of the computation.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
         Cluster::load_existing(&self.scope, self.row.cluster_id).await
-    }
-
-    /// The state of the computation.
-    async fn state(&self) -> RunState {
-        self.row.state.into()
-    }
-
-    /// The time at which the computation was submitted, by the scheduler's clock.
-    async fn started_at(&self) -> DateTime<Utc> {
-        self.row.started_at.0
-    }
-
-    /// The time at which its last task finished or, if the cluster is `LOST`, of the cluster's last
-    /// report, by the scheduler's clock. Null before.
-    async fn ended_at(&self) -> Option<DateTime<Utc>> {
-        self.row.stopped_at.map(|time| time.0)
-    }
-
-    /// The duration from `startedAt` to `endedAt`, in seconds. Null before the end.
-    async fn wall_seconds(&self) -> Option<f64> {
-        self.row.stopped_at.map(|stop| (stop.0 - self.row.started_at.0).as_seconds_f64())
     }
 
     /// The totals over the tasks that were submitted with the computation. A task group that other
@@ -153,7 +159,7 @@ impl Computation {
     }
 }
 
-inline_fields! { Computation: id, dask_id, state, started_at, ended_at, wall_seconds }
+inline_fields! { Computation, rows row as ComputationFields: }
 
 impl SummaryFields for Computation {
     const FIELDS: &'static [&'static str] = &[
@@ -208,7 +214,7 @@ impl From<store::ComputationTotals> for ComputationTotals {
         let positive = |count: Option<i64>| count.filter(|count| *count > 0);
         Self {
             tasks: BigInt(totals.tasks),
-            states: StateCount::list([
+            states: InlineList(StateCount::list([
                 (TaskState::Released, positive(totals.released)),
                 (TaskState::Waiting, positive(totals.waiting)),
                 (TaskState::NoWorker, positive(totals.no_worker)),
@@ -217,7 +223,7 @@ impl From<store::ComputationTotals> for ComputationTotals {
                 (TaskState::Memory, positive(totals.memory)),
                 (TaskState::Erred, positive(totals.erred)),
                 (TaskState::Forgotten, positive(totals.forgotten)),
-            ]),
+            ])),
             tasks_succeeded: BigInt(totals.tasks_succeeded),
             tasks_erred: BigInt(totals.tasks_erred),
             tasks_retried: BigInt(totals.tasks_retried),

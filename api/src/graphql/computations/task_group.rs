@@ -1,10 +1,10 @@
 //! Task groups: the tasks of one operation.
 
-use async_graphql::{Enum, ID, Object, SimpleObject};
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
     ids::{ClusterId, TaskGroupId},
-    task_group::Model,
+    task_group::{self, Model},
 };
 
 use super::span::Span;
@@ -15,7 +15,8 @@ use crate::graphql::{
         error::ApiError,
         id::GlobalId,
         json::write_enums_by_name,
-        projection::{InlineList, inline_fields, inline_members},
+        projection::{InlineList, inline_fields},
+        row_fields::{row_fields, row_item},
         scalar::BigInt,
         scope::AccountScope,
     },
@@ -38,87 +39,107 @@ impl TaskGroup {
     ) -> Result<Option<Self>, ApiError> {
         Ok(scope.loader.load_one(id).await?.map(|row| Self::new(scope, row)))
     }
+
+    /// Returns the global identifier, as the resolver of the interface `Node` requires it.
+    pub(crate) async fn id(&self, context: &Context<'_>) -> async_graphql::Result<ID> {
+        TaskGroupFields(&self.row).id(context).await
+    }
+}
+
+row_fields! {
+    /// The fields of a task group that follow from its row.
+    pub(crate) struct TaskGroupFields of task_group;
+
+    /// The global identifier.
+    id(account_id, cluster_id, id): ID = GlobalId::TaskGroup(*account_id, *cluster_id, *id).into();
+
+    /// Dask's name of the task group. It is not unique: it occurs again when the operation is repeated.
+    name(name): &str = name;
+
+    /// The operation or function: Dask's task prefix, the name without its token.
+    prefix(prefix): &str = prefix;
+
+    /// The time at which the scheduler first knew the task group, by the scheduler's clock.
+    first_seen_at(first_seen_at): DateTime<Utc> = first_seen_at.0;
+
+    /// The start of its first finished task. Null until a task has finished.
+    started_at(started_at): Option<DateTime<Utc>> = started_at.map(|time| time.0);
+
+    /// The end of its last finished task. Null until a task has finished.
+    ended_at(stopped_at): Option<DateTime<Utc>> = stopped_at.map(|time| time.0);
+
+    /// The number of tasks, over the whole life of the task group.
+    tasks(tasks): BigInt = BigInt(*tasks);
+
+    /// The number of times a task reached the state `memory`. A task that is computed again counts
+    /// again.
+    tasks_succeeded(tasks_succeeded): BigInt = BigInt(*tasks_succeeded);
+
+    /// The number of tasks whose own execution failed.
+    tasks_erred(tasks_erred): BigInt = BigInt(*tasks_erred);
+
+    /// The number of tasks that failed only because of a failed dependency.
+    tasks_blamed(tasks_blamed): BigInt = BigInt(*tasks_blamed);
+
+    /// The number of failed attempts that were retried.
+    tasks_retried(tasks_retried): BigInt = BigInt(*tasks_retried);
+
+    /// The size of all results, in bytes, including released results.
+    bytes(bytes): BigInt = BigInt(*bytes);
+
+    /// The type names of the results.
+    types(types): &[String] = &types.0;
+
+    @lists {
+        /// The number of tasks in each state, as of the last report. States without tasks are left out. A
+        /// forgotten task may have succeeded or failed; `tasksSucceeded` and `tasksErred` still count it.
+        states(released, waiting, no_worker, queued, processing, memory, erred, forgotten): StateCount =
+            StateCount::list([
+                (TaskState::Released, *released),
+                (TaskState::Waiting, *waiting),
+                (TaskState::NoWorker, *no_worker),
+                (TaskState::Queued, *queued),
+                (TaskState::Processing, *processing),
+                (TaskState::Memory, *memory),
+                (TaskState::Erred, *erred),
+                (TaskState::Forgotten, *forgotten),
+            ]);
+
+        /// The time spent on each action, summed over the tasks that succeeded. Actions without time are
+        /// left out.
+        durations(
+            compute_seconds,
+            transfer_seconds,
+            disk_read_seconds,
+            disk_write_seconds,
+            serialize_seconds,
+            deserialize_seconds,
+            other_seconds,
+        ): ActionDuration = ActionDuration::list([
+            (TaskAction::Compute, Some(*compute_seconds)),
+            (TaskAction::Transfer, Some(*transfer_seconds)),
+            (TaskAction::DiskRead, *disk_read_seconds),
+            (TaskAction::DiskWrite, *disk_write_seconds),
+            (TaskAction::Serialize, *serialize_seconds),
+            (TaskAction::Deserialize, *deserialize_seconds),
+            (TaskAction::Other, *other_seconds),
+        ]);
+    }
 }
 
 /// The tasks of one operation: one of Dask's `TaskGroup` objects. Durations cover tasks that succeeded;
 /// Dask records no durations of failed tasks.
 #[Object]
 impl TaskGroup {
-    /// The global identifier.
-    pub(crate) async fn id(&self) -> ID {
-        GlobalId::TaskGroup(self.row.account_id, self.row.cluster_id, self.row.id).into()
-    }
-
-    /// Dask's name of the task group. It is not unique: it occurs again when the operation is repeated.
-    async fn name(&self) -> &str {
-        &self.row.name
-    }
-
-    /// The operation or function: Dask's task prefix, the name without its token.
-    async fn prefix(&self) -> &str {
-        &self.row.prefix
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn row_fields(&self) -> TaskGroupFields<'_> {
+        TaskGroupFields(&self.row)
     }
 
     /// The cluster that the task group ran on.
     async fn cluster(&self) -> Result<Cluster, ApiError> {
         Cluster::load_existing(&self.scope, self.row.cluster_id).await
-    }
-
-    /// The time at which the scheduler first knew the task group, by the scheduler's clock.
-    async fn first_seen_at(&self) -> DateTime<Utc> {
-        self.row.first_seen_at.0
-    }
-
-    /// The start of its first finished task. Null until a task has finished.
-    async fn started_at(&self) -> Option<DateTime<Utc>> {
-        self.row.started_at.map(|time| time.0)
-    }
-
-    /// The end of its last finished task. Null until a task has finished.
-    async fn ended_at(&self) -> Option<DateTime<Utc>> {
-        self.row.stopped_at.map(|time| time.0)
-    }
-
-    /// The number of tasks in each state, as of the last report. States without tasks are left out. A
-    /// forgotten task may have succeeded or failed; `tasksSucceeded` and `tasksErred` still count it.
-    async fn states(&self) -> InlineList<StateCount> {
-        let row = &self.row;
-        StateCount::list([
-            (TaskState::Released, row.released),
-            (TaskState::Waiting, row.waiting),
-            (TaskState::NoWorker, row.no_worker),
-            (TaskState::Queued, row.queued),
-            (TaskState::Processing, row.processing),
-            (TaskState::Memory, row.memory),
-            (TaskState::Erred, row.erred),
-            (TaskState::Forgotten, row.forgotten),
-        ])
-    }
-
-    /// The number of tasks, over the whole life of the task group.
-    async fn tasks(&self) -> BigInt {
-        BigInt(self.row.tasks)
-    }
-
-    /// The number of times a task reached the state `memory`. A task that is computed again counts
-    /// again.
-    async fn tasks_succeeded(&self) -> BigInt {
-        BigInt(self.row.tasks_succeeded)
-    }
-
-    /// The number of tasks whose own execution failed.
-    async fn tasks_erred(&self) -> BigInt {
-        BigInt(self.row.tasks_erred)
-    }
-
-    /// The number of tasks that failed only because of a failed dependency.
-    async fn tasks_blamed(&self) -> BigInt {
-        BigInt(self.row.tasks_blamed)
-    }
-
-    /// The number of failed attempts that were retried.
-    async fn tasks_retried(&self) -> BigInt {
-        BigInt(self.row.tasks_retried)
     }
 
     /// The span that the task group was first used in. Null if none was reported.
@@ -127,36 +148,6 @@ impl TaskGroup {
             Some(id) => Span::find(&self.scope, (self.row.cluster_id, id)).await,
             None => Ok(None),
         }
-    }
-
-    /// The time spent on each action, summed over the tasks that succeeded. Actions without time are
-    /// left out.
-    async fn durations(&self) -> InlineList<ActionDuration> {
-        let row = &self.row;
-        let actions = [
-            (TaskAction::Compute, Some(row.compute_seconds)),
-            (TaskAction::Transfer, Some(row.transfer_seconds)),
-            (TaskAction::DiskRead, row.disk_read_seconds),
-            (TaskAction::DiskWrite, row.disk_write_seconds),
-            (TaskAction::Serialize, row.serialize_seconds),
-            (TaskAction::Deserialize, row.deserialize_seconds),
-            (TaskAction::Other, row.other_seconds),
-        ];
-        let durations = actions
-            .into_iter()
-            .filter_map(|(action, seconds)| Some((action, seconds.filter(|seconds| *seconds > 0.0)?)))
-            .map(|(action, seconds)| ActionDuration { action, seconds });
-        InlineList(durations.collect())
-    }
-
-    /// The size of all results, in bytes, including released results.
-    async fn bytes(&self) -> BigInt {
-        BigInt(self.row.bytes)
-    }
-
-    /// The type names of the results.
-    async fn types(&self) -> &[String] {
-        &self.row.types.0
     }
 
     /// The task groups that it depends on, as far as they were reported.
@@ -168,11 +159,7 @@ impl TaskGroup {
     }
 }
 
-inline_fields! {
-    TaskGroup: id, name, prefix, first_seen_at, started_at, ended_at, tasks, tasks_succeeded, tasks_erred, tasks_blamed,
-        tasks_retried, bytes, types;
-        states: InlineList<StateCount>, durations: InlineList<ActionDuration>
-}
+inline_fields! { TaskGroup, rows row as TaskGroupFields: }
 
 impl SummaryFields for TaskGroup {
     const FIELDS: &'static [&'static str] = &[
@@ -201,13 +188,13 @@ pub(crate) struct StateCount {
     count: BigInt,
 }
 
-inline_members! { StateCount: state, count }
+row_item! { StateCount: state, count }
 
 impl StateCount {
     /// Returns the states that have tasks.
-    pub(crate) fn list(states: [(TaskState, Option<i64>); 8]) -> InlineList<Self> {
+    pub(crate) fn list(states: [(TaskState, Option<i64>); 8]) -> Vec<Self> {
         let counts = states.into_iter();
-        InlineList(counts.filter_map(|(state, count)| Some(Self { state, count: BigInt(count?) })).collect())
+        counts.filter_map(|(state, count)| Some(Self { state, count: BigInt(count?) })).collect()
     }
 }
 
@@ -243,7 +230,17 @@ pub(crate) struct ActionDuration {
     seconds: f64,
 }
 
-inline_members! { ActionDuration: action, seconds }
+row_item! { ActionDuration: action, seconds }
+
+impl ActionDuration {
+    /// Returns the actions that took time.
+    fn list(actions: [(TaskAction, Option<f64>); 7]) -> Vec<Self> {
+        let durations = actions.into_iter().filter_map(|(action, seconds)| {
+            Some(Self { action, seconds: seconds.filter(|seconds| *seconds > 0.0)? })
+        });
+        durations.collect()
+    }
+}
 
 /// The actions of a worker on a task, with Dask's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]

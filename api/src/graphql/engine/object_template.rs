@@ -1,21 +1,39 @@
 //! Objects as JSON with places for their values, compiled from a selection.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use async_graphql::{
     Name, Positioned,
     parser::types::{Field, FragmentDefinition, Selection, SelectionSet},
 };
 
-/// The largest size of a template: the bytes of its keys, and [`FIELD_SIZE`] for each field. Fragments can
-/// repeat a field so often that its templates would take much more memory than the document.
+/// The largest size of all templates of a document: the bytes of their keys, and [`FIELD_SIZE`] for each
+/// field. Fragments can repeat a field so often that its templates would take much more memory than the
+/// document.
 const MAX_SIZE: usize = 65_536;
 
 /// The size of a field without its key.
 const FIELD_SIZE: usize = 64;
 
-/// The named fragments of a document.
-pub(crate) type Fragments = HashMap<Name, Positioned<FragmentDefinition>>;
+/// A document whose templates are compiled.
+pub(crate) struct Compilation<'a> {
+    /// The named fragments.
+    fragments: &'a HashMap<Name, Positioned<FragmentDefinition>>,
+    /// The size that further templates may have.
+    remaining_size: Cell<usize>,
+}
+
+impl<'a> Compilation<'a> {
+    pub(crate) fn new(fragments: &'a HashMap<Name, Positioned<FragmentDefinition>>) -> Self {
+        Self { fragments, remaining_size: Cell::new(MAX_SIZE) }
+    }
+
+    /// Subtracts `size` from the size that further templates may have. Returns `None` if less was left.
+    pub(crate) fn charge(&self, size: usize) -> Option<()> {
+        self.remaining_size.set(self.remaining_size.get().checked_sub(size)?);
+        Some(())
+    }
+}
 
 /// The fields of a selection, in order, each with its response key.
 type Fields<'a> = Vec<(&'a str, &'a Field)>;
@@ -26,12 +44,11 @@ pub(crate) struct ObjectTemplate<Value> {
     pub(crate) values: Vec<(Vec<u8>, Value)>,
     /// The JSON after the last value.
     suffix: Vec<u8>,
-    size: usize,
 }
 
 impl<Value> Default for ObjectTemplate<Value> {
     fn default() -> Self {
-        Self { values: Vec::new(), suffix: Vec::new(), size: 0 }
+        Self { values: Vec::new(), suffix: Vec::new() }
     }
 }
 
@@ -39,31 +56,29 @@ impl<Value> ObjectTemplate<Value> {
     /// Compiles the selection of an object, as [`Self::add_object`] does.
     pub(crate) fn compile(
         selection: &SelectionSet,
-        fragments: &Fragments,
+        compilation: &Compilation<'_>,
         type_name: &str,
         add_field: impl FnMut(&mut Self, &Field) -> Option<()>,
     ) -> Option<Self> {
         let mut template = Self::default();
-        template.add_object(selection, fragments, type_name, add_field)?;
+        template.add_object(selection, compilation, type_name, add_field)?;
         Some(template)
     }
 
     /// Appends an object. `add_field` appends the value of a field; `__typename` needs none. Returns `None`
-    /// if `add_field` does, if the template is too large, or if the selection is one that
+    /// if `add_field` does, if the templates are too large, or if the selection is one that
     /// [`expand_fields`] does not expand.
     pub(crate) fn add_object(
         &mut self,
         selection: &SelectionSet,
-        fragments: &Fragments,
+        compilation: &Compilation<'_>,
         type_name: &str,
         mut add_field: impl FnMut(&mut Self, &Field) -> Option<()>,
     ) -> Option<()> {
         self.suffix.push(b'{');
-        for (index, (key, field)) in expand_fields(selection, fragments, type_name)?.into_iter().enumerate() {
-            self.size += key.len() + FIELD_SIZE;
-            if self.size > MAX_SIZE {
-                return None;
-            }
+        for (index, (key, field)) in expand_fields(selection, compilation, type_name)?.into_iter().enumerate()
+        {
+            compilation.charge(key.len() + FIELD_SIZE)?;
             let comma = if index > 0 { "," } else { "" };
             self.suffix.extend_from_slice(format!("{comma}\"{key}\":").as_bytes());
             if field.name.node == "__typename" {
@@ -100,7 +115,7 @@ impl<Value> ObjectTemplate<Value> {
 /// there are directives, or fragments with another type.
 pub(crate) fn expand_fields<'a>(
     selection: &'a SelectionSet,
-    fragments: &'a Fragments,
+    compilation: &Compilation<'a>,
     type_name: &str,
 ) -> Option<Fields<'a>> {
     let mut fields = Fields::new();
@@ -119,7 +134,7 @@ pub(crate) fn expand_fields<'a>(
                 (&fragment.directives, fragment.type_condition.as_ref(), &fragment.selection_set)
             }
             Selection::FragmentSpread(spread) => {
-                let fragment = &fragments.get(&spread.node.fragment_name.node)?.node;
+                let fragment = &compilation.fragments.get(&spread.node.fragment_name.node)?.node;
                 if !fragment.directives.is_empty() {
                     return None;
                 }
@@ -129,7 +144,7 @@ pub(crate) fn expand_fields<'a>(
         if !directives.is_empty() || condition.is_some_and(|condition| condition.node.on.node != type_name) {
             return None;
         }
-        for (key, field) in expand_fields(&selection.node, fragments, type_name)? {
+        for (key, field) in expand_fields(&selection.node, compilation, type_name)? {
             add_field(&mut fields, key, field);
         }
     }

@@ -19,7 +19,7 @@ use futures::{FutureExt, future::try_join_all};
 use super::{
     error::log_defect,
     json::{self, NeedsExecutor},
-    object_template::Fragments,
+    object_template::Compilation,
 };
 
 /// True if the request's document selects an object field more than once under one response key. Such
@@ -107,9 +107,9 @@ impl SelectedField<'_, '_> {
         is_schema_name(self.name(), name)
     }
 
-    /// Returns the selection inside this field, and the named fragments of the document.
-    pub(crate) fn selection(&self) -> (&SelectionSet, &Fragments) {
-        (&self.field.node.selection_set.node, &self.context.query_env.fragments)
+    /// Returns the selection inside this field, to compile templates of it.
+    pub(crate) fn selection(&self) -> (&SelectionSet, Compilation<'_>) {
+        (&self.field.node.selection_set.node, Compilation::new(&self.context.query_env.fragments))
     }
 
     /// Returns the projection of the fields that are selected inside this field, whose values are
@@ -430,7 +430,6 @@ macro_rules! inline_fields {
             fn field_writer(
                 selected: &$crate::graphql::engine::projection::SelectedField<'_, '_>,
             ) -> Option<$crate::graphql::engine::projection::FieldWriter<Self>> {
-                use futures::FutureExt as _;
                 $(
                     let row_field_writer =
                         $crate::graphql::engine::row_fields::model_field_writer(selected, $rows::find_field);
@@ -440,7 +439,7 @@ macro_rules! inline_fields {
                 )?
                 $(if selected.has_name($crate::graphql::engine::projection::schema_name!($value $(, $name)?)) {
                     return Some(Box::new(|object: &Self, context: &async_graphql::Context<'_>, json| {
-                        let resolved = object.$value(context).now_or_never();
+                        let resolved = futures::FutureExt::now_or_never(object.$value(context));
                         let value = resolved.ok_or($crate::graphql::engine::json::NeedsExecutor)?;
                         $crate::graphql::engine::json::WriteJson::write_json(&value, json)
                     }));
@@ -449,8 +448,8 @@ macro_rules! inline_fields {
                     use $crate::graphql::engine::{json::NeedsExecutor, projection::HasSelection};
                     let projection = selected.project_selection::<<$object_type as HasSelection>::Object>()?;
                     return Some(Box::new(move |object: &Self, context: &async_graphql::Context<'_>, json| {
-                        let resolved = object.$object(context).now_or_never().ok_or(NeedsExecutor)?;
-                        resolved.map_err(|_| NeedsExecutor)?.write_selected(&projection, context, json)
+                        let resolved = futures::FutureExt::now_or_never(object.$object(context));
+                        resolved.ok_or(NeedsExecutor)?.map_err(|_| NeedsExecutor)?.write_selected(&projection, context, json)
                     }));
                 })+)?
                 None

@@ -1,9 +1,9 @@
 //! The GraphQL type of an error: a task that failed.
 
-use async_graphql::{ID, Object, SimpleObject};
+use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use entity::{
-    error_occurrence::Model,
+    error_occurrence::{self, Model},
     ids::{ClusterId, ErrorOccurrenceId},
 };
 
@@ -17,6 +17,7 @@ use crate::{
             error::{ApiError, NullOnError},
             id::GlobalId,
             projection::inline_fields,
+            row_fields::row_fields,
             scalar::BigInt,
             scope::AccountScope,
         },
@@ -42,21 +43,54 @@ impl ErrorOccurrence {
     ) -> Result<Option<Self>, ApiError> {
         Ok(scope.store.error(cluster, id).await?.map(|row| Self::new(scope, row)))
     }
+
+    /// Returns the global identifier, as the resolver of the interface `Node` requires it.
+    pub(crate) async fn id(&self, context: &Context<'_>) -> async_graphql::Result<ID> {
+        ErrorOccurrenceFields(&self.row).id(context).await
+    }
+}
+
+row_fields! {
+    /// The fields of an error that follow from its row.
+    pub(crate) struct ErrorOccurrenceFields of error_occurrence;
+
+    /// The global identifier.
+    id(account_id, cluster_id, id): ID = GlobalId::ErrorOccurrence(*account_id, *cluster_id, *id).into();
+
+    /// The number among the cluster's errors, in the order in which the reporter saw them, from 1. `numbered`
+    /// finds it. Null if the reporter does not count: an earlier plugin, or an imported file.
+    number(number): Option<BigInt> = number.map(BigInt);
+
+    /// The key of the task.
+    key(key): &str = key;
+
+    /// The class of the exception. Null if it is unknown.
+    exception_type as "type"(exception_type): Option<&str> = exception_type.as_deref();
+
+    /// The address of the worker on which the error occurred. Null if it is unknown.
+    worker(worker): Option<&str> = worker.as_deref();
+
+    /// The UUID of the worker. Null if it is unknown.
+    worker_id(worker_id): Option<String> = worker_id.map(|worker| worker.to_string());
+
+    /// The origin of the error.
+    origin(origin): ErrorOrigin = (*origin).into();
+
+    /// The number of earlier attempts that failed and were retried.
+    retries(retries): BigInt = BigInt(*retries);
+
+    /// The time at which the scheduler received the error, by its own clock.
+    at(occurred_at): DateTime<Utc> = occurred_at.0;
 }
 
 /// A task whose own execution failed, after its last retry. Tasks that failed only because they depend on it
 /// are not listed; `TaskGroup.tasksBlamed` counts them.
 #[Object]
 impl ErrorOccurrence {
-    /// The global identifier.
-    pub(crate) async fn id(&self) -> ID {
-        GlobalId::ErrorOccurrence(self.row.account_id, self.row.cluster_id, self.row.id).into()
-    }
-
-    /// The number among the cluster's errors, in the order in which the reporter saw them, from 1. `numbered`
-    /// finds it. Null if the reporter does not count: an earlier plugin, or an imported file.
-    async fn number(&self) -> Option<BigInt> {
-        self.row.number.map(BigInt)
+    #[graphql(flatten)]
+    #[expect(clippy::unused_async, reason = "the code that the macro generates awaits it")]
+    async fn row_fields(&self) -> ErrorOccurrenceFields<'_> {
+        ErrorOccurrenceFields(&self.row)
     }
 
     /// The cluster on which the error occurred.
@@ -78,17 +112,6 @@ impl ErrorOccurrence {
             Some(id) => TaskGroup::find(&self.scope, (self.row.cluster_id, id)).await,
             None => Ok(None),
         }
-    }
-
-    /// The key of the task.
-    async fn key(&self) -> &str {
-        &self.row.key
-    }
-
-    /// The class of the exception. Null if it is unknown.
-    #[graphql(name = "type")]
-    async fn exception_type(&self) -> Option<&str> {
-        self.row.exception_type.as_deref()
     }
 
     /// The text of the exception, as Dask reports it. Null, with the error code `KEY_MISSING` or
@@ -114,29 +137,9 @@ impl ErrorOccurrence {
         text.map(|text| text.source.map(SourceExcerpt::from)).transpose()
     }
 
-    /// The address of the worker on which the error occurred. Null if it is unknown.
-    async fn worker(&self) -> Option<&str> {
-        self.row.worker.as_deref()
-    }
-
-    /// The UUID of the worker. Null if it is unknown.
-    async fn worker_id(&self) -> Option<String> {
-        self.row.worker_id.map(|worker| worker.to_string())
-    }
-
     /// The worker process, with the reason for its end. Null if it is unknown.
     async fn worker_process(&self) -> Result<Option<Worker>, ApiError> {
         Worker::find_optional(&self.scope, self.row.cluster_id, self.row.worker_id).await
-    }
-
-    /// The origin of the error.
-    async fn origin(&self) -> ErrorOrigin {
-        self.row.origin.into()
-    }
-
-    /// The number of earlier attempts that failed and were retried.
-    async fn retries(&self) -> BigInt {
-        BigInt(self.row.retries)
     }
 
     /// The group of similar errors. Null for errors that were stored before errors were grouped.
@@ -146,16 +149,9 @@ impl ErrorOccurrence {
             None => Ok(None),
         }
     }
-
-    /// The time at which the scheduler received the error, by its own clock.
-    async fn at(&self) -> DateTime<Utc> {
-        self.row.occurred_at.0
-    }
 }
 
-inline_fields! {
-    ErrorOccurrence: id, key, exception_type as "type", message, traceback, worker, worker_id, origin, retries, at
-}
+inline_fields! { ErrorOccurrence, rows row as ErrorOccurrenceFields: message, traceback }
 
 /// Lines of a source file around the line at which a task failed.
 #[derive(SimpleObject)]

@@ -1,8 +1,14 @@
-//! Pages of clusters with some of their columns, in the default order. A statement is composed once for all
-//! accounts and positions, which are bound at each run.
+//! Clusters with some of their columns: one, or a page in the default order. The statement of a page is
+//! composed once for all accounts and positions, which are bound at each run.
 
-use entity::{Row, cluster::Column};
-use sea_orm::{DbErr, QuerySelect, QueryTrait, Statement, Value, sea_query::Values};
+use entity::{
+    Row,
+    cluster::{Column, Entity},
+    ids::ClusterId,
+};
+use sea_orm::{
+    ColumnTrait, DbErr, QueryFilter, QuerySelect, QueryTrait, Statement, Value, sea_query::Values,
+};
 
 use super::{cluster_filter::ClusterFilter, cluster_order::ClusterSort};
 use crate::store::core::{
@@ -74,6 +80,22 @@ impl AccountStore {
             values.into_iter().flat_map(|Values(values)| values).map(parameter).collect();
         debug_assert!(parameters.is_some(), "no compiled read has another value: {sql}");
         Some(ClusterPageStatement { sql, parameters: parameters?, columns: columns.len() })
+    }
+
+    /// Returns some columns of a cluster as `decode` returns them, or `None` if there is no such cluster.
+    /// `decode` must have no side effects, because it may run twice.
+    #[tracing::instrument(name = "store.cluster.row", skip_all)]
+    pub(crate) async fn cluster_row<T: Send>(
+        &self,
+        id: ClusterId,
+        columns: &[Column],
+        decode: impl Fn(&Row<'_>) -> Result<T, DbErr> + Send + Sync,
+    ) -> Result<Option<T>, StoreError> {
+        // The identifier stands for an empty selection.
+        let selected = columns.iter().copied().chain([Column::Id]);
+        let select = self.select::<Entity>().select_only().columns(selected).filter(Column::Id.eq(id));
+        let rows = self.read_executor().read_rows(select.build(self.backend()), decode).await?;
+        Ok(rows.into_iter().next())
     }
 
     /// Reads a page of clusters by a statement for pages like `request`. `decode` must have no side effects,

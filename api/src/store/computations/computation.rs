@@ -12,7 +12,7 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, Condition, EntityTrait, FromQueryResult, IdenStatic, JoinType, PaginatorTrait, QueryFilter,
-    QuerySelect, RelationDef,
+    QuerySelect, RelationDef, Select,
     sea_query::{Expr, Func},
 };
 
@@ -34,6 +34,7 @@ use crate::{
             error::StoreError,
             multi_list,
             page::{self, End, Key, Page, PageRequest, Slice, Sort},
+            parent_list::ParentSort,
             read_rows::ReadSelect,
             scoped::AccountStore,
             search::scan_page,
@@ -92,6 +93,21 @@ impl Sort for ComputationSort {
             Self::NewestOfAllFirst => Key::time_in_account(row.started_at, row.cluster_id, row.id),
             Self::AsArrived => Key::arrival(row.arrived_at, row.cluster_id, row.started_at, row.id),
         }
+    }
+}
+
+impl ParentSort for ComputationSort {
+    type Parent = ComputationParent;
+
+    fn select_rows(
+        self,
+        store: &AccountStore,
+        parent: ComputationParent,
+        request: &PageRequest,
+    ) -> Select<Entity> {
+        let (from, to) = parent.during;
+        let (_, to) = remaining_range((None, to), self.descending(), request);
+        store.select::<Entity>().filter(Column::ClusterId.eq(parent.cluster)).filter(ran_in((from, to)))
     }
 }
 
@@ -260,18 +276,7 @@ impl AccountStore {
         sort: ComputationSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let select_computations = |parent: &ComputationParent| {
-            let (from, to) = parent.during;
-            let (_, to) = remaining_range((None, to), sort.descending(), request);
-            self.select::<Entity>().filter(Column::ClusterId.eq(parent.cluster)).filter(ran_in((from, to)))
-        };
-        multi_list::fetch_pages(
-            &self.read_executor(),
-            parents.iter().map(select_computations).collect(),
-            sort,
-            request,
-        )
-        .await
+        self.parent_pages(parents, sort, request).await
     }
 
     /// Returns a slice of the computations of a cluster, the latest start first.

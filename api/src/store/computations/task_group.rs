@@ -18,8 +18,8 @@ use crate::{
     store::core::{
         composite_in::{IsOneOf, one_of},
         error::StoreError,
-        multi_list,
         page::{Key, KeyPart, Page, PageRequest, Sort},
+        parent_list::ParentSort,
         read_rows::ReadSelect,
         scoped::AccountStore,
         upsert::keep_newest_row,
@@ -115,6 +115,14 @@ pub enum TaskGroupParent {
     Span(ClusterId, SpanId),
 }
 
+impl ParentSort for TaskGroupSort {
+    type Parent = TaskGroupParent;
+
+    fn select_rows(self, store: &AccountStore, parent: TaskGroupParent, _: &PageRequest) -> Select<Entity> {
+        store.task_groups_of(parent)
+    }
+}
+
 impl AccountStore {
     /// Returns the same page of the task groups of each parent, in the order of `parents`.
     ///
@@ -127,14 +135,7 @@ impl AccountStore {
         sort: TaskGroupSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let select_task_groups = |parent: &TaskGroupParent| self.task_groups_of(*parent);
-        multi_list::fetch_pages(
-            &self.read_executor(),
-            parents.iter().map(select_task_groups).collect(),
-            sort,
-            request,
-        )
-        .await
+        self.parent_pages(parents, sort, request).await
     }
 
     pub(crate) fn task_groups_of(&self, parent: TaskGroupParent) -> Select<Entity> {

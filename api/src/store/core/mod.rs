@@ -12,6 +12,7 @@ pub(super) mod gate;
 pub(super) mod multi_list;
 pub(super) mod numbered;
 pub mod page;
+pub(super) mod parent_list;
 pub(super) mod read_rows;
 pub(super) mod row_encryption;
 pub(super) mod scoped;

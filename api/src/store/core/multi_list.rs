@@ -2,13 +2,13 @@
 
 use entity::Row;
 use sea_orm::{
-    DbBackend, EntityTrait, QuerySelect, QueryTrait, Select, Statement, Value,
+    DbBackend, DbErr, EntityTrait, QuerySelect, QueryTrait, Select, Statement, Value,
     sea_query::{Alias, Expr, PostgresQueryBuilder, Query, SelectStatement, UnionType},
 };
 
 use super::{
     error::StoreError,
-    page::{Page, PageRequest, Sort, into_page, is_ascending, projection_for, select_range},
+    page::{Key, Page, PageRequest, Sort, into_page, is_ascending, projection_for, select_range},
     read_rows::ReadRows,
     sql_builder::SqlBuilder,
 };
@@ -20,22 +20,35 @@ pub(crate) async fn fetch_pages<S: Sort>(
     sort: S,
     request: &PageRequest,
 ) -> Result<Vec<Page<<S::Entity as EntityTrait>::Model>>, StoreError> {
+    let projection = projection_for(sort, request.row_columns);
+    let decode_with_key = |row: &Row<'_>| (projection.read)(row).map(|row| (sort.key(&row), row));
+    fetch_page_rows(connection, selects, sort, request, &projection.columns(), decode_with_key).await
+}
+
+/// Reads the same page of several lists in one statement, with these columns of each row. `decode` returns
+/// the position of a row in the order `sort` as well. The pages are in the order of `selects`.
+pub(crate) async fn fetch_page_rows<S: Sort, T: Send>(
+    connection: &impl ReadRows,
+    selects: Vec<Select<S::Entity>>,
+    sort: S,
+    request: &PageRequest,
+    columns: &[<S::Entity as EntityTrait>::Column],
+    decode: impl Fn(&Row<'_>) -> Result<(Key, T), DbErr> + Send + Sync,
+) -> Result<Vec<Page<T>>, StoreError> {
     let mut lists: Vec<Vec<_>> = selects.iter().map(|_| Vec::new()).collect();
     if selects.is_empty() {
         return Ok(Vec::new());
     }
     let backend = connection.get_database_backend();
-    let projection = projection_for(sort, request.row_columns);
-    let columns = projection.columns();
     let selects =
         selects.into_iter().map(|select| select_range(select.select_only(), sort, request)).collect();
     let shapes = group_by_shape(backend, selects);
     let order: Vec<usize> = shapes.iter().flat_map(|shape| &shape.lists).map(|(list, _)| *list).collect();
-    let statement = statement(backend, shapes, &columns, request);
-    let decode_with_list = |row: &Row<'_>| Ok((row.get::<i64>(columns.len())?, (projection.read)(row)?));
-    for (number, model) in connection.read_rows(statement, decode_with_list).await? {
+    let statement = statement(backend, shapes, columns, request);
+    let decode_with_list = |row: &Row<'_>| Ok((row.get::<i64>(columns.len())?, decode(row)?));
+    for (number, row) in connection.read_rows(statement, decode_with_list).await? {
         if let Some(list) = usize::try_from(number).ok().and_then(|number| order.get(number)) {
-            lists[*list].push((sort.key(&model), model));
+            lists[*list].push(row);
         }
     }
     Ok(lists

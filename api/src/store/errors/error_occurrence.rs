@@ -9,7 +9,7 @@ use entity::{
 };
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, FromQueryResult, PaginatorTrait, QueryFilter, QuerySelect,
-    QueryTrait, sea_query::Expr,
+    QueryTrait, Select, sea_query::Expr,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,8 @@ use crate::{
             change_feed::PendingChanges,
             composite_in::{IsOneOf, one_of},
             error::StoreError,
-            multi_list,
             page::{self, Columns, Key, KeyPart, Page, PageRequest, Slice, Sort},
+            parent_list::ParentSort,
             read_rows::ReadSelect,
             row_encryption::AssociatedData,
             scoped::AccountStore,
@@ -120,6 +120,14 @@ impl ErrorParent {
             }
             Self::Group(group) => Condition::all().add(Column::GroupId.eq(group)),
         }
+    }
+}
+
+impl ParentSort for ErrorSort {
+    type Parent = ErrorParent;
+
+    fn select_rows(self, store: &AccountStore, parent: ErrorParent, _: &PageRequest) -> Select<Entity> {
+        store.select::<Entity>().filter(parent.condition())
     }
 }
 
@@ -285,14 +293,7 @@ impl AccountStore {
         sort: ErrorSort,
         request: &PageRequest,
     ) -> Result<Vec<Page<Model>>, StoreError> {
-        let select_errors = |parent: &ErrorParent| self.select::<Entity>().filter(parent.condition());
-        multi_list::fetch_pages(
-            &self.read_executor(),
-            parents.iter().map(select_errors).collect(),
-            sort,
-            request,
-        )
-        .await
+        self.parent_pages(parents, sort, request).await
     }
 
     /// Counts the errors of each parent. Parents without any are missing.

@@ -1,23 +1,16 @@
-//! Compiled reads give the same responses as the executor, to the byte. An explicit order, even the default
-//! one, makes the executor resolve a list of clusters.
+//! The account's list of clusters. An explicit order, even the default one, makes the executor resolve it.
 
 use harness::{Member, ReportBuilder, STARTED_AT, TestApp};
-use proptest::{
-    collection::vec,
-    prelude::any,
-    strategy::{Strategy, ValueTree},
-    test_runner::TestRunner,
-};
-use reqwest::{Method, StatusCode};
 use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
 
-use crate::sdl::{Sdl, required};
+use super::{Documents, draw_choices, send};
+use crate::sdl::Sdl;
 
 /// The argument that makes the executor resolve the list.
 const ORDER: &str = "orderBy: {}";
 
-/// The fields of a cluster and of its totals that a compiled read can have.
+/// The fields of a cluster that a compiled read can have, besides its totals.
 const CLUSTER: [&str; 15] = [
     "id",
     "number",
@@ -47,124 +40,25 @@ const VARIABLES: [(&str, &str); 7] = [
     ("filter", "ClusterFilter"),
 ];
 
-/// Draws documents from random choices.
-struct Documents {
-    totals: Vec<String>,
-    choices: Vec<usize>,
-    cursors: Vec<String>,
-}
-
-impl Documents {
-    fn choose(&mut self, below: usize) -> usize {
-        self.choices.pop().unwrap_or_default() % below
-    }
-
-    /// A selection of a type. `fields` draws one of its fields.
-    fn selection(&mut self, ty: &str, depth: usize, field: &dyn Fn(&mut Self) -> String) -> String {
-        let count = 1 + self.choose(6);
-        let selected = (0..count).map(|_| match self.choose(12) {
-            0 => " __typename".to_owned(),
-            1 => " type: __typename".to_owned(),
-            2 if depth > 0 => format!(" ... on {ty} {{{} }}", self.selection(ty, depth - 1, field)),
-            3 if depth > 0 => format!(" ... {{{} }}", self.selection(ty, depth - 1, field)),
-            4 if depth > 0 => {
-                format!(" ... @include(if: $yes) {{{} }}", self.selection(ty, depth - 1, field))
-            }
-            _ => format!(" {}", field(self)),
-        });
-        selected.collect()
-    }
-
-    /// A field without sub-fields, which may have another name.
-    fn leaf(&mut self, name: &str) -> String {
-        match self.choose(8) {
-            0 => format!("my_{name}: {name}"),
-            1 => format!("{name} @include(if: $yes)"),
-            2 => format!("{name} @skip(if: $no)"),
-            _ => name.to_owned(),
-        }
-    }
-
-    /// Objects that are selected twice have different names.
-    fn object(&mut self, name: &str, inside: &str) -> String {
-        let number = self.choices.len();
-        format!("{name}_{number}: {name} {{ __typename {inside} }}")
-    }
-
+impl Documents<'_> {
     fn node(&mut self) -> String {
         self.selection("Cluster", 2, &|documents| match documents.choose(CLUSTER.len() + 3) {
             choice if choice < CLUSTER.len() => documents.leaf(CLUSTER[choice]),
-            choice if choice == CLUSTER.len() => {
+            choice if choice == CLUSTER.len() && !documents.is_plain => {
                 // Only the executor resolves them.
                 let name = ["clampedFields", "viewerCanStop", "environmentMismatches { name }"];
                 name[documents.choose(3)].to_owned()
             }
-            _ => {
-                let inside = documents.selection("ClusterTotals", 1, &|documents| {
-                    let choice = documents.choose(documents.totals.len());
-                    let name = documents.totals[choice].clone();
-                    documents.leaf(&name)
-                });
-                documents.object("totals", &inside)
-            }
+            _ => documents.totals(),
         })
-    }
-
-    fn page_info(&mut self) -> String {
-        self.selection("PageInfo", 1, &|documents| {
-            let fields = ["hasNextPage", "hasPreviousPage", "startCursor", "endCursor"];
-            let choice = documents.choose(4);
-            documents.leaf(fields[choice])
-        })
-    }
-
-    fn connection(&mut self) -> String {
-        self.selection("ClusterConnection", 1, &|documents| match documents.choose(8) {
-            0 => "totalCount".to_owned(),
-            1 | 2 => {
-                let inside = documents.page_info();
-                documents.object("pageInfo", &inside)
-            }
-            3 | 4 => {
-                let node = documents.node();
-                let node = documents.object("node", &node);
-                let edge = if documents.choose(2) == 0 { format!("cursor {node}") } else { node };
-                documents.object("edges", &edge)
-            }
-            _ => {
-                let node = documents.node();
-                documents.object("nodes", &node)
-            }
-        })
-    }
-
-    /// A cursor of the list, or an invalid one.
-    fn cursor(&mut self) -> Value {
-        match self.choose(self.cursors.len() + 2) {
-            choice if choice < self.cursors.len() => json!(self.cursors[choice]),
-            choice if choice == self.cursors.len() => Value::Null,
-            _ => json!("bm9uZQ"),
-        }
     }
 
     /// The arguments of the list, in the document or as variables.
-    fn arguments(&mut self) -> (Vec<String>, Value) {
-        let mut given = Vec::new();
-        if self.choose(4) > 0 {
-            let numbers =
-                [json!(1), json!(3), json!(4), json!(100), json!(500), json!(0), json!(501), Value::Null];
-            let end = ["first", "first", "last"][self.choose(3)];
-            given.push((end, numbers[self.choose(numbers.len())].clone()));
-            if self.choose(20) == 0 {
-                given.push((if end == "last" { "first" } else { "last" }, json!(2)));
-            }
-        }
-        for name in ["after", "before"] {
-            if self.choose(3) == 0 {
-                given.push((name, self.cursor()));
-            }
-        }
-        if self.choose(6) == 0 {
+    fn list_arguments(&mut self) -> (Vec<String>, Value) {
+        let numbers =
+            [json!(1), json!(3), json!(4), json!(100), json!(500), json!(0), json!(501), Value::Null];
+        let mut given = self.page(&numbers);
+        if self.choose(6) == 0 && !self.is_plain {
             given.push((
                 "filter",
                 [Value::Null, json!({}), json!({ "hasErrors": true })][self.choose(3)].clone(),
@@ -189,8 +83,8 @@ impl Documents {
 
     /// Draws two documents, which select the same, and their variables. The executor resolves the second one.
     fn draw(&mut self) -> ([String; 2], Value) {
-        let (arguments, variables) = self.arguments();
-        let connection = self.connection();
+        let (arguments, variables) = self.list_arguments();
+        let connection = self.connection("Cluster", &Self::node);
         let document = |arguments: &[String]| {
             let arguments =
                 if arguments.is_empty() { String::new() } else { format!("({})", arguments.join(" ")) };
@@ -239,13 +133,6 @@ async fn create_clusters(member: &Member) {
     assert_eq!(answer["deleteCluster"]["userErrors"], json!([]));
 }
 
-/// Returns the status and the text of a response.
-async fn send(member: &Member, query: &str, variables: &Value) -> (StatusCode, String) {
-    let body = json!({ "query": query, "variables": variables });
-    let answer = member.request(Method::POST, "/graphql").json(&body).send().await.unwrap();
-    (answer.status(), answer.text().await.unwrap())
-}
-
 #[tokio::test]
 async fn compiled_and_executed_responses_are_equal() {
     let app = TestApp::start().await;
@@ -263,14 +150,12 @@ async fn compiled_and_executed_responses_are_equal() {
     cursors.push(of_names.as_str().unwrap().to_owned());
 
     let sdl = Sdl::read();
-    let totals = sdl.fields("ClusterTotals").filter(|field| required(field).next().is_none());
-    let totals: Vec<String> = totals.map(|field| field.name.node.to_string()).collect();
-    assert!(totals.len() >= 12, "{totals:?}");
-    let (mut runner, choices) = (TestRunner::deterministic(), vec(any::<u16>(), 20..140));
     let (mut with_data, mut with_errors) = (0, 0);
-    for draw in 0..300 {
-        let choices = choices.new_tree(&mut runner).unwrap().current().into_iter().map(usize::from).collect();
-        let mut documents = Documents { totals: totals.clone(), choices, cursors: cursors.clone() };
+    for (draw, choices) in draw_choices(300).enumerate() {
+        let mut documents = Documents::new(&sdl, choices, &cursors);
+        if documents.is_plain {
+            documents.cursors = &cursors[..5];
+        }
         let ([compiled, executed], variables) = documents.draw();
         let member = if draw % 10 == 9 { &empty } else { &ada };
         // The other account uses the same plan.
