@@ -18,8 +18,12 @@ pub(super) enum Argument {
 }
 
 impl Argument {
-    /// Returns `None` for a value that contains variables.
-    pub(super) fn compile(value: Option<&Value>) -> Option<Self> {
+    /// Compiles the argument of a field with this name. Returns `None` for a value that contains variables.
+    pub(super) fn of(field: &Field, name: &str) -> Option<Self> {
+        Self::compile(field.get_argument(name).map(|value| &value.node))
+    }
+
+    fn compile(value: Option<&Value>) -> Option<Self> {
         Some(match value {
             None => Self::Literal(None),
             Some(Value::Variable(name)) => Self::Variable(name.to_string()),
@@ -77,12 +81,11 @@ impl ListArguments {
     /// Compiles the arguments of a list. Returns `None` if there is one that is neither an argument of the
     /// page, nor null, nor a variable for one of `others`.
     pub(super) fn compile(list: &Field, others: &[&str]) -> Option<Self> {
-        let argument = |name: &str| Argument::compile(list.get_argument(name).map(|value| &value.node));
         let mut compiled = Self {
-            first: argument("first")?,
-            after: argument("after")?,
-            last: argument("last")?,
-            before: argument("before")?,
+            first: Argument::of(list, "first")?,
+            after: Argument::of(list, "after")?,
+            last: Argument::of(list, "last")?,
+            before: Argument::of(list, "before")?,
             others: Vec::new(),
         };
         for (name, value) in &list.arguments {

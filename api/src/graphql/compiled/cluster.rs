@@ -26,7 +26,7 @@ pub(super) struct ClusterRead {
 impl ClusterRead {
     pub(super) fn compile(selection: &SelectionSet, compilation: &Compilation<'_>) -> Option<Self> {
         let (key, cluster) = find_only_field(selection, compilation, ("Query", "cluster"))?;
-        let id = Argument::compile(cluster.get_argument("id").map(|id| &id.node))?;
+        let id = Argument::of(cluster, "id")?;
         let mut lists = Vec::new();
         let add_list = |field: &Field| {
             lists.push(compile_cluster_list(field, compilation)?);

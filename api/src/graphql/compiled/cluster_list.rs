@@ -82,9 +82,7 @@ impl ClusterList {
         for key in &self.keys {
             json.extend_from_slice(format!("{{\"{key}\":").as_bytes());
         }
-        let written =
-            self.connection.write(&page, ClusterSort::NEWEST_FIRST, total_count, |_, _| &[], &mut json);
-        written.map_err(|_| Failure::NeedsExecutor)?;
+        self.connection.write(&page, ClusterSort::NEWEST_FIRST, total_count, |_, _| &[], &mut json)?;
         json.extend_from_slice(b"}}}");
         Ok(json)
     }

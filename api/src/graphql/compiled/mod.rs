@@ -17,6 +17,7 @@ use async_graphql_value::ConstValue;
 use self::{cluster::ClusterRead, cluster_list::ClusterList};
 use super::engine::{
     error::ApiError,
+    json::NeedsExecutor,
     object_template::{Compilation, expand_fields},
 };
 use crate::store::AccountStore;
@@ -36,6 +37,12 @@ enum Failure {
     NeedsExecutor,
     /// The database failed.
     Error(ApiError),
+}
+
+impl From<NeedsExecutor> for Failure {
+    fn from(_: NeedsExecutor) -> Self {
+        Self::NeedsExecutor
+    }
 }
 
 impl<E: Into<ApiError>> From<E> for Failure {

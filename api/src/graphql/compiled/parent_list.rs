@@ -37,8 +37,6 @@ type Entity<L> = <<L as RowList>::Sort as Sort>::Entity;
 trait RowList: 'static {
     /// The parent of a list.
     type Parent: Copy + Send + Sync;
-    /// A node as the parent of lists.
-    type Node: Send + Sync;
     type Sort: ParentSort;
 
     const SORT: Self::Sort;
@@ -52,21 +50,25 @@ trait RowList: 'static {
     /// Returns the parent of the rows.
     fn row_parent(parent: Self::Parent) -> <Self::Sort as ParentSort>::Parent;
 
-    /// Returns the node with this position in the list of a parent.
-    fn node(parent: Self::Parent, key: &Key) -> Option<Self::Node>;
+    /// Returns the node with this position in the list of a parent; `None` if nodes have no lists.
+    fn node(_: Self::Parent, _: &Key) -> Option<ComputationKey> {
+        None
+    }
 
     /// Compiles a list of each node. Returns `None` if the executor has to resolve it.
-    fn compile_list(field: &Field, compilation: &Compilation<'_>) -> Option<Box<dyn ReadLists<Self::Node>>>;
+    fn compile_list(_: &Field, _: &Compilation<'_>) -> Option<Box<dyn ReadLists<ComputationKey>>> {
+        None
+    }
 }
 
 struct ListPlan<L: RowList> {
     arguments: ListArguments,
     connection: ConnectionTemplate<Entity<L>>,
     /// The lists of each node.
-    lists: Vec<Box<dyn ReadLists<L::Node>>>,
+    lists: Vec<Box<dyn ReadLists<ComputationKey>>>,
 }
 
-/// The share of a list in the size of a document's templates. The statements of up to 16 lists run at once.
+/// The share of a list in the size of a document's templates. The statements of at most 15 lists run at once.
 const LIST_SIZE: usize = 4_096;
 
 /// Compiles a list. Returns `None` if the executor has to resolve it.
@@ -109,9 +111,7 @@ impl<L: RowList> ListPlan<L> {
             let size = page.rows.iter().map(|(_, node)| node.len() + 64).sum::<usize>();
             let list = |node: usize, number: usize| &lists[number][first_node + node][..];
             let mut json = Vec::with_capacity(size + 256);
-            self.connection
-                .write(page, L::SORT, None, list, &mut json)
-                .map_err(|_| Failure::NeedsExecutor)?;
+            self.connection.write(page, L::SORT, None, list, &mut json)?;
             first_node += page.rows.len();
             Ok(json)
         });
@@ -157,7 +157,6 @@ type ComputationKey = (ClusterId, ComputationId);
 struct ClusterComputations;
 
 impl RowList for ClusterComputations {
-    type Node = ComputationKey;
     type Parent = ClusterId;
     type Sort = ComputationSort;
 
@@ -194,7 +193,6 @@ macro_rules! leaf_lists {
         struct $list;
 
         impl RowList for $list {
-            type Node = ();
             type Parent = $parent;
             type Sort = $sort_type;
 
@@ -205,14 +203,6 @@ macro_rules! leaf_lists {
 
             fn row_parent(parent: $parent) -> $row_parent_type {
                 $row_parent(parent)
-            }
-
-            fn node(_: $parent, _: &Key) -> Option<()> {
-                None
-            }
-
-            fn compile_list(_: &Field, _: &Compilation) -> Option<Box<dyn ReadLists<()>>> {
-                None
             }
         }
     )+};

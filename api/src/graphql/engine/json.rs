@@ -212,6 +212,22 @@ pub(crate) fn write_list<T, E>(
     Ok(())
 }
 
+/// Writes a JSON text with the values that `write_gap` writes at the offsets `gaps`, by their indices.
+pub(crate) fn write_with_gaps(
+    text: &[u8],
+    gaps: &[usize],
+    json: &mut Vec<u8>,
+    mut write_gap: impl FnMut(usize, &mut Vec<u8>),
+) {
+    let mut written = 0;
+    for (index, gap) in gaps.iter().enumerate() {
+        json.extend_from_slice(&text[written..*gap]);
+        write_gap(index, json);
+        written = *gap;
+    }
+    json.extend_from_slice(&text[written..]);
+}
+
 /// Writes the name of an enum value.
 pub(crate) fn write_enum_name<T: EnumType>(value: T, json: &mut Vec<u8>) -> Result<(), NeedsExecutor> {
     let item = T::items().iter().find(|item| item.value == value).ok_or(NeedsExecutor)?;

@@ -20,6 +20,7 @@ use super::{
     error::log_defect,
     json::{self, NeedsExecutor},
     object_template::Compilation,
+    row_fields::INITIAL_OBJECT_BYTES,
 };
 
 /// True if the request's document selects an object field more than once under one response key. Such
@@ -261,9 +262,6 @@ impl<T: WriteInline> Projection<T> {
     }
 }
 
-/// The initial capacity for each object, in bytes.
-const INITIAL_OBJECT_BYTES: usize = 512;
-
 /// Writes the objects as JSON, as a list or as a single object; returns `None` if only the executor can
 /// resolve them.
 async fn write<T: WriteInline>(
@@ -302,7 +300,13 @@ async fn write<T: WriteInline>(
             });
             try_join_all(fields).await.map_err(|error| with_error_path(context, error))
         });
-        json = fill_gaps(&json, &gaps, try_join_all(objects).await?.iter().flatten());
+        let values = try_join_all(objects).await?;
+        let mut values = values.iter().flatten();
+        let mut filled = Vec::with_capacity(2 * json.len());
+        json::write_with_gaps(&json, &gaps, &mut filled, |_, json| {
+            json::write(values.next().and_then(Option::as_ref).unwrap_or(&Value::Null), json);
+        });
+        json = filled;
     }
     Ok(Some(Value::Binary(json.into())))
 }
@@ -320,18 +324,6 @@ fn find_any_field<'a>(
             find_any_field(context, &fragment.node.selection_set)
         }
     })
-}
-
-/// Returns the JSON text with the values inserted at the offsets `gaps`.
-fn fill_gaps<'a>(json: &[u8], gaps: &[usize], values: impl Iterator<Item = &'a Option<Value>>) -> Vec<u8> {
-    let (mut filled, mut copied_bytes) = (Vec::with_capacity(2 * json.len()), 0);
-    for (gap, value) in gaps.iter().zip(values) {
-        filled.extend_from_slice(&json[copied_bytes..*gap]);
-        json::write(value.as_ref().unwrap_or(&Value::Null), &mut filled);
-        copied_bytes = *gap;
-    }
-    filled.extend_from_slice(&json[copied_bytes..]);
-    filled
 }
 
 /// Sets the path of an error that has none.

@@ -136,7 +136,7 @@ impl<E: EntityTrait> RowProjection<E> {
 }
 
 /// The initial capacity for each object, in bytes.
-const INITIAL_OBJECT_BYTES: usize = 512;
+pub(super) const INITIAL_OBJECT_BYTES: usize = 512;
 
 /// An object of a row as JSON.
 pub(crate) struct RowJson {
@@ -153,13 +153,9 @@ impl RowJson {
 
     /// Writes the object. `gap_value` returns the JSON of the gap with this index.
     pub(crate) fn write<'a>(&self, json: &mut Vec<u8>, gap_value: impl Fn(usize) -> &'a [u8]) {
-        let mut written = 0;
-        for (index, gap) in self.gaps.iter().enumerate() {
-            json.extend_from_slice(&self.json[written..*gap]);
-            json.extend_from_slice(gap_value(index));
-            written = *gap;
-        }
-        json.extend_from_slice(&self.json[written..]);
+        json::write_with_gaps(&self.json, &self.gaps, json, |gap, json| {
+            json.extend_from_slice(gap_value(gap));
+        });
     }
 }
 
